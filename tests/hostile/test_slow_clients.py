@@ -16,6 +16,7 @@ from pennon import DirectoryNamespace
 from pennon.server import app as application
 from pennon.server import connections, requests, running
 from pennon.server.access import Access
+from pennon.server.operation.limits import Limits
 from tests.hostile.served import Client, facade, self_signed
 
 HALF_HEADER = b"GET /iceberg/v1/config HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -212,7 +213,7 @@ def test_an_11_mb_body_is_refused_before_it_is_sent(quick):
 
 def test_a_body_of_too_many_values_is_refused(quick):
     body = b'{"namespace": ["x"], "properties": [' + b"[]," * 1_000_000 + b"[]]}"
-    assert len(body) < requests.LARGEST_BODY
+    assert len(body) < Limits().json_bytes
     answer = Client(quick).call("POST", "/namespaces", body)
     assert answer.error == (400, "BadRequestException")
     assert "250,000 values" in answer.body["error"]["message"]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from pennon.cli import startup
 from pennon.cli.failures import PipeClosed
@@ -62,7 +63,7 @@ def shared_options(
     """Declare the options of all commands. Only its signature is used."""
 
 
-_SHARED = inspect.signature(shared_options).parameters
+SHARED = inspect.signature(shared_options).parameters
 
 
 def new_app() -> typer.Typer:
@@ -70,11 +71,13 @@ def new_app() -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=CONTEXT)
 
 
-def command(app: typer.Typer, name: str, *, spark: bool = False) -> Callable[[F], F]:
+def command(
+    app: typer.Typer, name: str, *, spark: bool = False, kind: type[TyperCommand] | None = None
+) -> Callable[[F], F]:
     """Return a decorator that registers a function as a command. Set `spark` if it starts Spark, which needs pandas."""
 
     def register(function: F) -> F:
-        app.command(name, context_settings=CONTEXT)(add_shared_options(function, fast=not spark))
+        app.command(name, cls=kind, context_settings=CONTEXT)(add_shared_options(function, fast=not spark))
         return function
 
     return register
@@ -89,7 +92,7 @@ def add_shared_options(function: Callable[..., Any], *, fast: bool = False) -> C
     @wraps(function)
     def called(context: typer.Context, **given: Any) -> Any:
         session = find_session(context)
-        apply_options(session, **{key: given.pop(key) for key in _SHARED})
+        apply_options(session, **{key: given.pop(key) for key in SHARED})
         if fast:
             startup.prepare()
         try:
@@ -99,7 +102,7 @@ def add_shared_options(function: Callable[..., Any], *, fast: bool = False) -> C
 
     own = list(inspect.signature(function).parameters.values())[1:]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (context, *own, *_SHARED.values())]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (context, *own, *SHARED.values())]
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters}
     return called

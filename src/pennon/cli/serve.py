@@ -2,48 +2,104 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Block, Note
+from pennon.cli.serve_options import FILE, ServeCommand, option
 from pennon.cli.session import Session
+from pennon.server.operation.limits import Limits
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pennon.catalog_namespace import CatalogNamespace
+    from pennon.server.operation.tracing import Tracer
 
 app = new_app()
 
 _PORT = 8181
+_STOP_SECONDS = 10
+_LIMITS = Limits()
+_TRACE_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
-@command(app, "serve")
+class LogFormat(str, Enum):
+    """How log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@command(app, "serve", kind=ServeCommand)
 def serve(
     session: Session,
     *,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on. Other addresses than loopback need a token.")
+        str, option("--host", "The address to listen on. Other addresses than loopback need a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any free port.")] = _PORT,
+    port: Annotated[int, option("--port", "The port; 0 for any free port.", min=0, max=65535)] = _PORT,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            "--token-file", metavar="FILE", help="A file with the bearer token. The default is PENNON_SERVER_TOKEN."
-        ),
+        option("--token-file", "A file with the bearer token. The default is PENNON_SERVER_TOKEN.", metavar=FILE),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve over https with this certificate (PEM).")
+        Path | None, option("--tls-cert", "Serve over https with this certificate (PEM).", metavar=FILE)
     ] = None,
     tls_key: Annotated[
-        Path | None,
-        typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, if it is in another file."),
+        Path | None, option("--tls-key", "The key of the certificate, if it is in another file.", metavar=FILE)
     ] = None,
-    log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request to stderr.")] = False,
+    log_format: Annotated[LogFormat, option("--log-format", "Log lines of text or of JSON.")] = LogFormat.TEXT,
+    log_requests: Annotated[bool, option("--log-requests", "Log each request to stderr.")] = False,
+    trace_endpoint: Annotated[
+        str | None,
+        option(
+            "--trace-endpoint",
+            "Send traces to this OTLP collector. The default is in the variables OTEL_EXPORTER_OTLP_*.",
+            metavar="URL",
+        ),
+    ] = None,
+    max_running: Annotated[
+        int, option("--max-running", "Requests that are worked on at once.", min=1, max=1000)
+    ] = _LIMITS.running,
+    max_queued: Annotated[
+        int, option("--max-queued", "Requests that wait for their turn; more get 503.", min=0)
+    ] = _LIMITS.queued,
+    queue_seconds: Annotated[
+        float, option("--queue-seconds", "How long a request waits for its turn before it gets 503.", min=0)
+    ] = _LIMITS.queue_seconds,
+    request_seconds: Annotated[
+        float,
+        option("--request-seconds", "How long the work on a request may take before it gets 504; 0: any.", min=0),
+    ] = _LIMITS.request_seconds,
+    max_rate: Annotated[
+        float, option("--max-rate", "Requests per second of one user; more get 429; 0: any number.", min=0)
+    ] = _LIMITS.rate,
+    max_json_bytes: Annotated[
+        int, option("--max-json-bytes", "The size of a JSON body; more get 413.", min=1024)
+    ] = _LIMITS.json_bytes,
+    max_upload_bytes: Annotated[
+        int, option("--max-upload-bytes", "The size of any body; more get 413; 0: any size.", min=0)
+    ] = _LIMITS.upload_bytes,
+    max_page_size: Annotated[
+        int, option("--max-page-size", "The most entries of a page of the Iceberg protocol.", min=1)
+    ] = _LIMITS.page_size,
+    stop_delay: Annotated[
+        float, option("--stop-delay", "Seconds in which the server is not ready, but serves, before it stops.", min=0)
+    ] = 0.0,
+    stop_seconds: Annotated[
+        int, option("--stop-seconds", "Seconds that current requests may take when the server stops.", min=0)
+    ] = _STOP_SECONDS,
 ) -> None:
     """Serve the catalog by the Lance REST namespace protocol, and a directory as an Iceberg REST catalog, too.
 
-    Ctrl-C stops the server after it has finished the current requests.
+    Options come from the command line, the environment (PENNON_SERVE_*) or the table [serve] of the settings file, in
+    this order. Ctrl-C stops the server after it has finished the current requests.
     """
     try:
         from pennon.cli.table_access import translate_failures
@@ -52,6 +108,10 @@ def serve(
         from pennon.identifiers import ROOT
         from pennon.server import access, running
         from pennon.server import app as application
+        from pennon.server.operation import logs
+        from pennon.server.operation.health import HealthEndpoints, Readiness
+        from pennon.server.operation.metrics import Metrics
+        from pennon.server.operation.observer import Observer
     except ModuleNotFoundError as error:
         raise CommandFailure(
             f"'serve' needs {error.name}, which is not installed: pip install 'pennon[server]'", ExitCode.UNSUPPORTED
@@ -64,7 +124,17 @@ def serve(
         certificate.require_usable()
     if rule.token is not None:
         session.hidden.add(rule.token)
-    with session.namespace() as namespace:
+    limits = Limits(
+        running=max_running,
+        queued=max_queued,
+        queue_seconds=queue_seconds,
+        request_seconds=request_seconds,
+        rate=max_rate,
+        json_bytes=max_json_bytes,
+        upload_bytes=max_upload_bytes,
+        page_size=max_page_size,
+    )
+    with session.namespace() as namespace, _tracer(trace_endpoint) as tracer:
         try:
             taken = running.listening(host, port)
         except OSError as error:
@@ -79,8 +149,15 @@ def serve(
             url = running.address(taken, certificate)
             root = namespace.namespace_id() if catalog is None else catalog.store.identity()
             iceberg = None if catalog is None else f"{url}{application.ICEBERG}"
-            app_ = application.build(namespace, rule, catalog=catalog)
-            served = running.server(app_, certificate=certificate, log_requests=log_requests)
+            metrics, readiness = Metrics(), Readiness(lambda: _probe(namespace))
+            app_ = application.build(namespace, rule, catalog=catalog, limits=limits, metrics=metrics)
+            served = running.server(
+                HealthEndpoints(Observer(app_, metrics, tracer), readiness),
+                certificate=certificate,
+                readiness=readiness,
+                stop_delay_seconds=stop_delay,
+                last_requests_seconds=stop_seconds,
+            )
             document = {
                 "root": root,
                 "url": url,
@@ -100,4 +177,38 @@ def serve(
 
             session.output.show(document, view)
             sys.stdout.flush()
+            logs.configure(as_json=log_format is LogFormat.JSON, requests=log_requests, secrets=session.hidden)
             served.run(sockets=[taken])
+
+
+@contextmanager
+def _tracer(endpoint: str | None) -> Iterator["Tracer | None"]:
+    """Return what traces requests, if that is asked for."""
+    if endpoint is None and not any(os.environ.get(name) for name in _TRACE_VARIABLES):
+        yield None
+        return
+    try:
+        from pennon.server.operation.tracing import Tracer
+    except ModuleNotFoundError as error:
+        raise CommandFailure(
+            f"Traces need {error.name}, which is not installed: pip install 'pennon[tracing]'", ExitCode.UNSUPPORTED
+        ) from error
+    tracer = Tracer(endpoint)
+    try:
+        yield tracer
+    finally:
+        tracer.close()
+
+
+def _probe(namespace: "CatalogNamespace[Any]") -> None:
+    """Raise an error if the storage or the server of the catalog does not answer."""
+    from lance_namespace import ListNamespacesRequest
+
+    from pennon.directory import DirectoryNamespace
+
+    if isinstance(namespace, DirectoryNamespace):
+        store = namespace.catalog.store
+        # On a disk, a root that is gone looks like an empty one.
+        if store.is_local and not Path(store.identity()).is_dir():
+            raise NotADirectoryError(store.identity())
+    namespace.list_namespaces(ListNamespacesRequest(id=[], limit=1))

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli.failures import CommandFailure
+from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.trust import FoundFile
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_IMPL = "dir"
 LOCAL_FILE = "pennon.toml"
-_KEYS = {"impl", "root", "properties"}
+_KEYS = {"impl", "root", "properties", "serve"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class _SettingsSource:
     root: str | None = None
     impl: str | None = None
     properties: dict[str, str] = field(default_factory=dict, repr=False)
+    serve: dict[str, Any] = field(default_factory=dict)
+    """The options of `pennon serve`."""
 
     def all_properties(self) -> dict[str, str]:
         """Return the properties with the root among them."""
@@ -94,6 +96,22 @@ def resolve_connection(options: Options, environment: Mapping[str, str]) -> Conn
         found = FoundFile(path, frozenset(by_file.all_properties().keys() - trusted))
         found.require_no_foreign_credential(properties, environment)
     return Connection(impl, properties, found)
+
+
+def find_serve_options(options: Options, environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
+    """Return the options of `pennon serve` in a settings file, and the file. Raises CommandFailure if it is not valid.
+
+    A file in the working directory that nobody has named may not open the catalog to others.
+    """
+    path = _find_file(options, environment)
+    found = _load_source(path, options, environment).serve
+    if found and path == Path(LOCAL_FILE) and not _is_named(options, environment):
+        raise CommandFailure(
+            f"The file {str(path.absolute())!r} sets options of 'serve'. If you trust this file, name it: "
+            f"--config {path}",
+            ExitCode.REFUSED,
+        )
+    return path, found
 
 
 def parse_pairs(texts: Sequence[str], what: str) -> dict[str, str]:
@@ -145,6 +163,7 @@ def _load_source(path: Path | None, options: Options, environment: Mapping[str, 
         chosen.root if chosen.root is not None else basis.root,
         chosen.impl if chosen.impl is not None else basis.impl,
         {**basis.properties, **chosen.properties},
+        {**basis.serve, **chosen.serve},
     )
 
 
@@ -192,9 +211,11 @@ def _parse_source(content: Mapping[str, Any], path: Path, where: str) -> _Settin
     if root is not None and "://" not in root:
         # A relative root is relative to the settings file.
         root = str(path.absolute().parent / root)
-    return _SettingsSource(
-        root, content.get("impl"), _flatten(content.get("properties", {}), f"{path}: '{where}properties'")
-    )
+    serve = content.get("serve", {})
+    if not isinstance(serve, dict):
+        raise CommandFailure(f"{path}: '{where}serve' must be a table of options")
+    properties = _flatten(content.get("properties", {}), f"{path}: '{where}properties'")
+    return _SettingsSource(root, content.get("impl"), properties, serve)
 
 
 def _flatten(content: object, what: str, prefix: str = "") -> dict[str, str]:

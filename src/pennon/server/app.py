@@ -14,6 +14,9 @@ from pennon.errors import LanceNamespaceError
 from pennon.server.iceberg import errors, routes
 from pennon.server.iceberg.errors import ProtocolError
 from pennon.server.lance import routes as lance_routes
+from pennon.server.operation.limits import Limits
+from pennon.server.operation.metrics import Metrics, MetricsEndpoint
+from pennon.server.operation.turns import Turns
 from pennon.server.permissions.rights import OpenGuard
 from pennon.server.refusals import refuse
 from pennon.server.requests import Gate, describe_faults
@@ -36,12 +39,19 @@ LANCE = "/v1"
 
 
 def build(
-    namespace: CatalogNamespace[Any], access: Access, *, catalog: Catalog | None = None, guard: Guard | None = None
+    namespace: CatalogNamespace[Any],
+    access: Access,
+    *,
+    catalog: Catalog | None = None,
+    guard: Guard | None = None,
+    limits: Limits | None = None,
+    metrics: Metrics | None = None,
 ) -> FastAPI:
     """Make the application over a namespace, which the caller closes when nobody serves it any more.
 
     The Iceberg protocol needs the catalog of a directory namespace.
     """
+    limits, metrics = limits or Limits(), metrics or Metrics()
     app = FastAPI(title="Pennon", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.include_router(lance_routes.router(namespace, guard or OpenGuard()), prefix=LANCE)
     if catalog is not None:
@@ -52,6 +62,10 @@ def build(
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(ClientDisconnect, _hung_up)
     app.add_exception_handler(Exception, _broken)
+    app.state.limits = limits
+    app.add_middleware(Turns, limits=limits, metrics=metrics)
+    app.add_middleware(MetricsEndpoint, metrics=metrics)
+    # The last one is asked first.
     app.add_middleware(Gate, access=access)
     return app
 

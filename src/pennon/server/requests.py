@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SLASH = "\0"
 """Replaces a slash inside a name in the paths that routes get. No name can contain it."""
 LANCE_PATHS = b"/v1/"
-LARGEST_BODY = 4 << 20
 SMALL_BODY = 64 << 10
 """Parsing a body of this size takes little longer than the way to another thread and back."""
 MOST_VALUES = 250_000
@@ -54,7 +53,8 @@ class Gate:
                 await refuse(scope["path"], *refused, headers=challenge)(scope, receive, send)
                 return
             try:
-                scope = {**scope, "path": decoded(scope["raw_path"])}
+                # In place, so that those who observe the request see what it is found to be.
+                scope["path"] = decoded(scope["raw_path"])
             except InvalidInputError as error:
                 await refuse(scope["path"], 400, "BadRequestException", str(error))(scope, receive, send)
                 return
@@ -109,15 +109,16 @@ def parse_small_object(content: bytes) -> dict[str, Any]:
 async def read_body(request: Request, *, may_be_empty: bool = False) -> bytes:
     """Return a JSON body, within limits of size and time. Raises ProtocolError with the status 408, 413 or 415."""
     content = bytearray()
+    most: int = request.app.state.limits.json_bytes
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > LARGEST_BODY:
-        raise _too_large()
+    if not length.isdecimal() or int(length) > most:
+        raise _too_large(most)
     try:
         with anyio.fail_after(BODY_SECONDS):
             async for chunk in request.stream():
                 content += chunk
-                if len(content) > LARGEST_BODY:
-                    raise _too_large()
+                if len(content) > most:
+                    raise _too_large(most)
     except TimeoutError as error:
         raise ProtocolError(408, "BadRequestException", "The body did not come in time") from error
     if content or not may_be_empty:
@@ -177,8 +178,8 @@ def _parsing() -> anyio.CapacityLimiter:
         return made
 
 
-def _too_large() -> ProtocolError:
-    return ProtocolError(413, "BadRequestException", f"The body is larger than {LARGEST_BODY:,} bytes")
+def _too_large(most: int) -> ProtocolError:
+    return ProtocolError(413, "BadRequestException", f"The body is larger than {most:,} bytes")
 
 
 def _no_number(text: str) -> None:

@@ -6,13 +6,12 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uvicorn
-from uvicorn.config import LOGGING_CONFIG
 
 from pennon.errors import InvalidInputError
 from pennon.server.connections import Acceptor, BoundedProtocol, connection_limit
@@ -20,20 +19,40 @@ from pennon.server.connections import Acceptor, BoundedProtocol, connection_limi
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import FrameType
 
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
-_LAST_REQUESTS_SECONDS = 10
+    from pennon.server.operation.health import Readiness
+
+LAST_REQUESTS_SECONDS = 10
+"""How long requests that were begun may take when the server stops."""
 _BACKLOG = 1024
-# All that is logged goes to stderr: stdout has the result of the command.
-_LOGGING = deepcopy(LOGGING_CONFIG)
-_LOGGING["handlers"]["access"]["stream"] = "ext://sys.stderr"
 
 
 class Server(uvicorn.Server):
-    """A server that stops on a signal, and at once on a second one. It limits the number of connections."""
+    """A server that stops on a signal, and at once on another one. It limits the number of connections.
 
+    From the signal on it is not ready. It goes on for the delay that was asked for, so that load balancers notice.
+    """
+
+    readiness: Readiness | None = None
+    stop_delay_seconds = 0.0
+    _stops_at = float("inf")
     _acceptors: tuple[Acceptor, ...] = ()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, or begin to."""
+        if self.stop_delay_seconds and self._stops_at == float("inf"):
+            self._stops_at = time.monotonic() + self.stop_delay_seconds
+        else:
+            super().handle_exit(sig, frame)
+        if self.readiness is not None:
+            self.readiness.is_stopping = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return True if it is time to stop."""
+        return await super().on_tick(counter) or time.monotonic() >= self._stops_at
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections by our own rule; uvicorn would accept as many as there are."""
@@ -105,22 +124,32 @@ def address(taken: socket.socket, certificate: Certificate | None = None) -> str
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def server(app: FastAPI, *, certificate: Certificate | None = None, log_requests: bool = False) -> Server:
+def server(
+    app: ASGIApp,
+    *,
+    certificate: Certificate | None = None,
+    readiness: Readiness | None = None,
+    stop_delay_seconds: float = 0.0,
+    last_requests_seconds: int = LAST_REQUESTS_SECONDS,
+) -> Server:
     """Return a server. `run(sockets=[...])` serves until it is stopped, and finishes running requests."""
-    return Server(
+    made = Server(
         uvicorn.Config(
             app,
-            log_config=_LOGGING,
-            access_log=log_requests,
-            log_level="info" if log_requests else "warning",
+            # Requests are logged where they are observed.
+            log_config=None,
+            access_log=False,
             # Who asks is the one that is connected, whatever headers say.
             proxy_headers=False,
             server_header=False,
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
-            timeout_graceful_shutdown=_LAST_REQUESTS_SECONDS,
+            timeout_graceful_shutdown=last_requests_seconds,
             ssl_certfile=None if certificate is None else certificate.certificate,
             ssl_keyfile=None if certificate is None else certificate.key,
         )
     )
+    made.readiness = readiness
+    made.stop_delay_seconds = stop_delay_seconds
+    return made

@@ -8,6 +8,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pennon import counters
 from pennon.errors import is_not_found
 from pennon.table import naming
 from pennon.table.version_selector import check_out
@@ -56,7 +57,8 @@ class HandleCache:
             handle = self._handles.get(key)
             if handle is not None:
                 self._handles.move_to_end(key)
-            return handle
+        counters.OPEN_TABLES.add(counters.MISS if handle is None else counters.HIT)
+        return handle
 
     def keep(self, key: Hashable, handle: Handle) -> None:
         """Store a handle. It replaces an earlier one with the same key."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pennon import counters
 from pennon.errors import ConcurrentModificationError
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class CommitQueue:
             ended = time.monotonic()
             self._sizes.append(len(group) + len(self._waiting))
             self._last = _LastGroup(max(self._sizes), ended, ended - started)
+            counters.GROUP_SIZES.add(len(group))
+            counters.COMMIT_SECONDS.add(ended - started)
             for mutation in group:
                 mutation.done = True
                 mutation.wake()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance
 
-from pennon import background
+from pennon import background, counters
 from pennon.directory import layout
 from pennon.directory.manifest import flags, history
 from pennon.directory.manifest.commit import CommitConflict, CommitPlan, ManifestChange, commit, create_table
@@ -277,8 +277,12 @@ class Manifest:
                 for mutation in group:
                     mutation.error = None
                 continue
-            if plan.changes_nothing or self._try_commit(base, plan):
+            if plan.changes_nothing:
                 return
+            if self._try_commit(base, plan):
+                counters.COMMITS.add("committed")
+                return
+            counters.COMMITS.add("conflict")
             self._pause(attempt, deadline, "the catalog")
             attempt += 1
             verified = True
@@ -436,6 +440,7 @@ class Manifest:
     def _follow_latest(self, *, for_commit: bool) -> None:
         with self._guard:
             if self._dataset is None:
+                counters.MANIFEST_READS.add(counters.MISS)
                 self._open()
                 self._warn()
                 return
@@ -445,6 +450,7 @@ class Manifest:
         else:
             latest = history.find_latest(self._store)
             is_unchanged = latest == history.LatestVersion(version, mark)
+        counters.MANIFEST_READS.add(counters.HIT if is_unchanged else counters.MISS)
         if is_unchanged:
             with self._guard:
                 if (self._snapshot.version, self._mark) == (version, mark):

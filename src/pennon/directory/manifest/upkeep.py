@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import lance
 
-from pennon import background
+from pennon import background, counters
 from pennon.directory import layout
 from pennon.directory.manifest import flags, history
 from pennon.directory.manifest.commit import COMMITTED_BY
@@ -103,12 +103,15 @@ class Upkeep:
             dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
             self._remove_old_versions(dataset)
             update_indexes(dataset)
+            counters.UPKEEP_ROUNDS.add("done")
         except background.ProcessEndingError:
             raise
         except Exception as error:  # noqa: BLE001 - an error must not end the thread; the next round tries again
             if is_commit_conflict(error) or is_not_found(error):
+                counters.UPKEEP_ROUNDS.add("conflict")
                 _log.debug("upkeep of %s stopped because another client wrote: %s", self._location, error)
             else:
+                counters.UPKEEP_ROUNDS.add("failed")
                 _log.warning("upkeep of %s failed and will be tried again", self._location, exc_info=True)
 
     def _remove_old_versions(self, dataset: lance.LanceDataset) -> None:

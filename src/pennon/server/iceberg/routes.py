@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pennon.directory.catalog import Catalog
@@ -39,6 +40,15 @@ ENDPOINTS = (
 )
 """The routes that `/v1/config` lists."""
 
+_NOTHING = 204
+_UNCHANGED = 304
+
+
+def _page_size(request: Request, asked: Annotated[int | None, Query(alias="pageSize", ge=1)] = None) -> int | None:
+    # Without a page size, the protocol wants all entries.
+    return None if asked is None else min(asked, request.app.state.limits.page_size)
+
+
 CreateNamespace = Annotated[models.CreateNamespaceRequest, Depends(body_of(models.CreateNamespaceRequest))]
 UpdateProperties = Annotated[
     models.UpdateNamespacePropertiesRequest, Depends(body_of(models.UpdateNamespacePropertiesRequest))
@@ -48,9 +58,7 @@ RenameTable = Annotated[models.RenameTableRequest, Depends(body_of(models.Rename
 UpdateTable = Annotated[models.CommitTableRequest, Depends(body_of(models.CommitTableRequest))]
 CommitTransaction = Annotated[models.CommitTransactionRequest, Depends(body_of(models.CommitTransactionRequest))]
 PageToken = Annotated[str | None, Query(alias="pageToken")]
-PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=1_000_000)]
-_NOTHING = 204
-_UNCHANGED = 304
+PageSize = Annotated[int | None, Depends(_page_size)]
 
 
 def router(catalog: Catalog) -> APIRouter:
@@ -74,7 +82,7 @@ def _done() -> Response:
 
 
 def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
-    def list_namespaces(token: PageToken = None, size: PageSize = None, parent: str | None = None) -> Response:
+    def list_namespaces(size: PageSize, token: PageToken = None, parent: str | None = None) -> Response:
         with translate_errors("ListNamespaces"):
             above = path_names.namespace_of(parent) if parent else ROOT
             require_token(token)
@@ -111,7 +119,7 @@ def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
 
 
 def _add_tables(made: APIRouter, catalog: Catalog) -> None:
-    def list_tables(namespace: str, token: PageToken = None, size: PageSize = None) -> Response:
+    def list_tables(namespace: str, size: PageSize, token: PageToken = None) -> Response:
         with translate_errors(f"ListTables of {namespace!r}"):
             require_token(token)
             return _answer(tables.list_tables(catalog, path_names.namespace_of(namespace), token or None, size))

@@ -63,6 +63,8 @@ def _make_endpoint(
         except Exception as error:  # noqa: BLE001 - every error becomes the error body
             return errors.respond_to_error(error, instance=request.url.path, known=operation.errors)
 
+    # Metrics and logs name an operation by its function.
+    answer.__name__ = operation.id
     return answer
 
 

@@ -1,0 +1,1 @@
+"""Operation of the server: health, metrics, logs, traces and limits."""
