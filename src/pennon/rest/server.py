@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ValidationError
 
-from pennon.errors import InvalidInputError, LanceNamespaceError
+from pennon.errors import InvalidInputError, LanceNamespaceError, ServiceUnavailableError
 from pennon.http_transport import Answer, BadAnswerError, Transport
 from pennon.identifiers import format_identifier
 from pennon.rest import failures
@@ -44,7 +44,7 @@ class RestServer:
         self.settings = settings
         self._transport = Transport(settings)
         self._lock = Lock()
-        self._knows_keys: bool | None = None
+        self._instance: str | None = None
         self._is_closed = False
 
     def close(self) -> None:
@@ -117,14 +117,16 @@ class RestServer:
         parameters = urlencode({"delimiter": self.settings.delimiter, **query}, doseq=True)
         url = f"{self.settings.uri}/v1/{path}?{parameters}"
         sent = {"User-Agent": "pennon", **self._credentials(), **headers}
+        instance = ""
         if changes:
             sent[_IDEMPOTENCY_KEY] = uuid.uuid4().hex
+            instance = self._known_instance()
         answer = self._transport.send(
             method,
             url,
             sent,
             body,
-            repeatable=self._recognizes_repetitions if changes else True,
+            repeatable=(lambda: self._is_still(instance)) if changes else True,
             refusals=_BUSY,
             streams=streams,
         )
@@ -136,22 +138,39 @@ class RestServer:
         token = {} if self.settings.token is None else {"Authorization": f"Bearer {self.settings.token}"}
         return {**token, **self.settings.headers}
 
-    def _recognizes_repetitions(self) -> bool:
-        """Return True if the server recognizes a request that is sent again by its `Idempotency-Key`."""
-        with self._lock:
-            if self._knows_keys is None:
-                self._knows_keys = self._ask_for_keys()
-            return self._knows_keys
+    def _known_instance(self) -> str:
+        """Return the process that recognizes repeated requests by their key; empty if the server has none.
 
-    def _ask_for_keys(self) -> bool:
-        """Ask the server what it can do. A server that does not know the question recognizes nothing."""
-        what = f"the abilities of the server {self.settings.uri}"
+        It is asked for before the first change: after a lost answer it may be another one.
+        """
+        with self._lock:
+            if self._instance is None:
+                self._instance = self._ask_for_instance()
+            return self._instance
+
+    def _is_still(self, instance: str) -> bool:
+        """Return True if the process that had a request is there to recognize it."""
+        if not instance:
+            return False
+        try:
+            now = self._ask_for_instance()
+        except LanceNamespaceError:
+            return False
+        with self._lock:
+            self._instance = now
+        return now == instance
+
+    def _ask_for_instance(self) -> str:
+        what = f"what the server {self.settings.uri} can do"
         try:
             answer = self.exchange("GET", "pennon", {}, {"Accept": JSON}, None, what=what, subject=what, changes=False)
             content = json.loads(answer.body)
+        except ServiceUnavailableError:
+            raise
         except (LanceNamespaceError, ValueError, RecursionError):
-            return False
-        return isinstance(content, dict) and content.get("idempotency_keys") is True
+            return ""
+        has_keys = isinstance(content, dict) and content.get("idempotency_keys") is True
+        return str(content.get("instance") or "") if has_keys else ""
 
     def _path(self, template: str, fields: Mapping[str, Any], identifier: Sequence[str]) -> str:
         path = template

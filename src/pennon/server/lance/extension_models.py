@@ -125,6 +125,8 @@ class ServerInfo(Model):
 
     version: str
     idempotency_keys: bool
+    instance: str
+    """The process that keeps the answers to requests with a key. Another one does not recognize their repetitions."""
 
 
 class Location(Model):

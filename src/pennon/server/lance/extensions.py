@@ -5,6 +5,8 @@ docs/reference/pennon-openapi.yaml describes them. Requests and results are thos
 
 from __future__ import annotations
 
+import os
+import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
     Namespace = CatalogNamespace[Any]
 
+_INSTANCE = uuid.uuid4().hex
 _STATUSES = frozenset({400, 401, 403, 404, 406, 409, 500, 503})
 
 
@@ -148,7 +151,7 @@ def _manage_versions(namespace: Namespace, request: VersionManagement) -> Manage
 
 
 def _server_info(_: Namespace, __: Nothing) -> ServerInfo:
-    return ServerInfo(version=__version__, idempotency_keys=True)
+    return ServerInfo(version=__version__, idempotency_keys=True, instance=f"{_INSTANCE}-{os.getpid()}")
 
 
 def _directory(namespace: Namespace, what: str) -> DirectoryNamespace:
