@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+# Keywords after which a value must follow, and keywords that can only follow a value.
+_BEFORE_VALUE = {"CASE", "WHEN", "THEN", "ELSE", "AND", "OR", "NOT", "DIV", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "FROM"}
+_AFTER_VALUE = {
+    *("AND", "OR", "DIV", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "IN", "IS", "AS", "FROM", "THEN", "ELSE", "END"),
+}
 
 
 class _WordTokenizer(Spark.Tokenizer):
@@ -151,14 +156,15 @@ class TokenCursor:
     def take_until(self, *stops: str) -> str:
         """Return the text of an expression up to one of `stops` outside parentheses and CASE, or up to the end."""
         first = self.position
-        depth = 0
+        opened: list[str] = []
         while not self.at_end:
             token = self.tokens[self.position]
-            if depth == 0 and (token.token_type in _CLOSING or any(self.peek(stop) for stop in stops)):
+            if not opened and (token.token_type in _CLOSING or any(map(self._is_stop, stops))):
                 break
-            opens = token.token_type in _OPENING or self._is_case()
-            closes = token.token_type in _CLOSING or (depth > 0 and self.peek("END"))
-            depth += opens - closes
+            if token.token_type in _OPENING or self._is_case():
+                opened.append(token.text.upper())
+            elif opened and (token.token_type in _CLOSING or (opened[-1] == "CASE" and self._is_end())):
+                opened.pop()
             self.position += 1
         if self.position == first:
             raise self.syntax_error("expected an expression")
@@ -224,12 +230,34 @@ class TokenCursor:
         self.accept("=")
         return key, self.parse_value()
 
+    def _is_stop(self, word: str) -> bool:
+        """Return True if this keyword or symbol comes next, not a field with its name."""
+        return self.peek(word) and not self._is_field(self.position)
+
+    def _is_field(self, number: int) -> bool:
+        return number > 0 and self.tokens[number - 1].token_type is TokenType.DOT
+
     def _is_case(self) -> bool:
         """Return True if a CASE expression starts here, not a column named `case`."""
-        if not self.peek("CASE") or self.position + 1 >= len(self.tokens):
+        if not self._is_stop("CASE") or self.position + 1 >= len(self.tokens):
             return False
-        before = self.tokens[self.position - 1].token_type if self.position else None
-        return before is not TokenType.DOT and self.tokens[self.position + 1].token_type is not TokenType.DOT
+        following = self.tokens[self.position + 1]
+        if following.token_type in {TokenType.L_PAREN, TokenType.STRING, TokenType.NUMBER, TokenType.DASH}:
+            return True
+        return is_word(following) and not self._is_keyword(self.position + 1, _AFTER_VALUE)
+
+    def _is_end(self) -> bool:
+        """Return True if a CASE expression ends here: a column named `end` follows a keyword or a sign."""
+        if not self._is_stop("END"):
+            return False
+        before = self.tokens[self.position - 1]
+        is_value = before.token_type in {*_CLOSING, TokenType.STRING, TokenType.NUMBER, TokenType.RAW_STRING}
+        return is_value or (is_word(before) and not self._is_keyword(self.position - 1, _BEFORE_VALUE))
+
+    def _is_keyword(self, number: int, words: set[str]) -> bool:
+        token = self.tokens[number]
+        is_name = token.token_type is TokenType.IDENTIFIER or self._is_field(number)
+        return not is_name and token.text.upper() in words
 
 
 def _shorten(text: str) -> str:

@@ -28,6 +28,10 @@ from tests.spark.sql.schemas import plan_text
         ("SELECT '{t}', map('{', 1) FROM t", "SELECT '{{t}}', map('{{', 1) FROM {t0} AS `t`"),
         ("SELECT a FROM t TABLESAMPLE (5 ROWS)", "SELECT a FROM {t0} TABLESAMPLE (5 ROWS) AS `t`"),
         ("SELECT a FROM t TABLESAMPLE (5 ROWS) x", "SELECT a FROM {t0} TABLESAMPLE (5 ROWS) x"),
+        (
+            "SELECT t.a FROM t TABLESAMPLE (5 PERCENT) REPEATABLE (3), u",
+            "SELECT t.a FROM {t0} TABLESAMPLE (5 PERCENT) REPEATABLE (3) AS `t`, {t1} AS `u`",
+        ),
         ("SELECT a FROM t VERSION AS OF 3", "SELECT a FROM {t0} AS `t`"),
         ("SELECT a FROM t FOR VERSION AS OF 3 AS x", "SELECT a FROM {t0} AS x"),
         ("SELECT a FROM t TIMESTAMP AS OF now() - INTERVAL 1 HOUR x", "SELECT a FROM {t0} x"),
@@ -123,6 +127,8 @@ def test_plain_select_is_a_direct_read(text, name, columns, where) -> None:
         "SELECT A FROM t",
         "SELECT a, a FROM t",
         "SELECT a AS b FROM t",
+        "SELECT +a FROM t",
+        "SELECT AS a FROM t",
         "SELECT t.a FROM t",
         "SELECT a + 1 FROM t",
         "SELECT missing FROM t",
@@ -168,6 +174,9 @@ def test_other_selects_are_evaluated_by_spark(text) -> None:
         "SELECT count(*) FROM t WHERE rand() > 0.5",
         "SELECT count(*) FROM (SELECT * FROM t LIMIT 3)",
         "SELECT DISTINCT count(*) FROM t",
+        "SELECT +count(*) FROM t",
+        "SELECT count(*) AS, count(1) FROM t",
+        "SELECT count(*) DIV FROM t",
     ],
 )
 def test_other_counts_are_left_to_spark(text) -> None:

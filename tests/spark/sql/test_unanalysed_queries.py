@@ -32,26 +32,46 @@ QUERIES = [
     "SELECT x.a, y.bv FROM a x ASOF JOIN b y MATCH_CONDITION (x.ts >= y.ts) ON x.a = y.a",
     "SELECT a.a FROM a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.a = b.a UNION SELECT a FROM c",
     "SELECT a.a FROM a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.a = b.a INTERSECT SELECT a FROM c",
+    "SELECT a, FROM FROM (SELECT 1 AS `FROM`, a FROM a)",
+    "SELECT x.a FROM IDENTIFIER('a') x JOIN IDENTIFIER('n.b') USING (a) WHERE b.bv > 7",
+    "TABLE n.a |> WHERE a.av > 4 AND ts IN (SELECT a.ts FROM a)",
+    "FROM n.a TABLESAMPLE (100 PERCENT) |> JOIN a x ON a.av = x.av |> SELECT n.a.av, x.ts",
+    "FROM n.a |> JOIN c USING (a) |> WHERE n.a.av > 4 |> WHERE a.ts IN (SELECT y.ts FROM a AS y)",
+    "WITH x AS (TABLE a), a AS (SELECT 9 AS z) FROM x |> JOIN a ON true",
+    "WITH x AS (FROM a |> WHERE a.av > 4), a(z) AS (SELECT 9) SELECT x.*, a.z FROM x, a",
+    "SELECT * FROM (WITH a AS (SELECT 9 AS z) TABLE a) JOIN a ON a.av > z - 5",
+    "WITH x AS (SELECT * FROM (WITH a AS (SELECT 1 AS z) TABLE a)), a AS (SELECT 9 AS y) FROM x |> JOIN a ON true",
+    "SELECT * FROM (WITH a AS (SELECT 9 AS z) SELECT b.bv, a.z FROM n.a AS b2 JOIN n.b USING (a), a |> SELECT *)",
+    "FROM b |> SELECT IDENTIFIER('b.bv') |> UNION ALL (SELECT sum(t.a) FROM IDENTIFIER('n.a') AS t)",
+    "FROM VALUES (1), (2) AS v(a), b |> WHERE v.a = b.a",
+]
+# Spark does not say that a name is ambiguous if it is found first in another place.
+REJECTED = [
+    "FROM a |> JOIN n.a |> SELECT a.av",
+    "SELECT a.av FROM a JOIN n.a ON true",
 ]
 
 
 @pytest.fixture(scope="module")
 def both(spark, tmp_path_factory):
-    """Return a lake, and the same tables in a database of Spark that is its current one."""
+    """Return a lake, and the same tables in two databases of Spark."""
     from pennon.spark import attach
 
     place = tmp_path_factory.mktemp("unanalysed")
     lake = attach(spark, root=str(place / "lake"))
     create_namespace(lake.catalog, "n")
-    spark.sql(f"CREATE DATABASE own LOCATION '{place / 'own'}'")
+    for database in ("own", "n"):
+        spark.sql(f"CREATE DATABASE {database} LOCATION '{place / database}'")
     for name, content in TABLES.items():
         create_table(lake.catalog, name, data=ipc(content))
         create_table(lake.catalog, "n", name, data=ipc(content))
-        lake.sql(f"SELECT * FROM {name}").write.saveAsTable(f"own.{name}")
+        for database in ("own", "n"):
+            lake.sql(f"SELECT * FROM {name}").write.saveAsTable(f"{database}.{name}")
     spark.conf.set(ASOF, "true")
     yield lake
     spark.conf.unset(ASOF)
-    spark.sql("DROP DATABASE own CASCADE")
+    for database in ("own", "n"):
+        spark.sql(f"DROP DATABASE {database} CASCADE")
 
 
 def describe_result(frame):
@@ -67,6 +87,19 @@ def test_query_matches_spark(spark, both, text):
         assert given == describe_result(spark.sql(text))
     finally:
         spark.sql("USE default")
+
+
+@pytest.mark.parametrize("text", REJECTED)
+def test_query_that_spark_rejects_is_rejected(spark, both, text):
+    with pytest.raises(AnalysisException) as raised:
+        both.sql(text)
+    spark.sql("USE own")
+    try:
+        with pytest.raises(AnalysisException) as expected:
+            spark.sql(text)
+    finally:
+        spark.sql("USE default")
+    assert raised.value.getCondition() == expected.value.getCondition()
 
 
 @pytest.mark.parametrize(
@@ -113,6 +146,12 @@ def test_position_in_error_is_that_of_the_original_text(both, text, position):
         ("SELECT a FROM n.a WHERE (a = 1", "line 1, pos 30"),
         ("SELECT a FROM n.a x y z", "line 1, pos 20"),
         ("FROM n.a |> SELEC a", "line 1, pos 12"),
+        ("SELECT a,, av FROM n.a", "line 1, pos 9"),
+        ("SELECT a FROM n.a 5", "line 1, pos 18"),
+        ("SELECT a FROM n.a WHERE a NOT NULL", "line 1, pos 26"),
+        ("SELECT count(*) FROM n.a 'x'", "line 1, pos 25"),
+        ("SELECT count(*) FROM n.a WHERE a BETWEEN 1 2", "line 1, pos 43"),
+        ("SELECT k, max(a) FROM n.a WHERE a IN (1,, 2) GROUP BY k", "line 1, pos 40"),
     ],
 )
 def test_syntax_error_cites_the_original_text(both, text, position):
@@ -158,6 +197,14 @@ def test_name_that_two_tables_match_raises_invalid_input(lake):
         ("EXPLAIN COST TABLE t", "EXPLAIN COST WITH `t` AS (SELECT * FROM {t0})\nTABLE t"),
         ("CREATE TABLE x AS TABLE t", "CREATE TABLE x AS WITH `t` AS (SELECT * FROM {t0})\nTABLE t"),
         ("INSERT INTO x TABLE t", "WITH `t` AS (SELECT * FROM {t0})\nINSERT INTO x TABLE t"),
+        ("SELECT t.a FROM t@v2", "WITH `t` AS (SELECT * FROM {t0})\nSELECT t.a FROM `t`"),
+        (
+            "TABLE t |> UNION FROM t@V2 x",
+            (
+                "WITH `t` AS (SELECT * FROM {t0}), `__pennon_1` AS (SELECT * FROM {t1})\n"
+                "TABLE t |> UNION FROM `__pennon_1` x"
+            ),
+        ),
         ("MERGE INTO x USING t ON 1", "WITH `t` AS (SELECT * FROM {t0})\nMERGE INTO x USING t ON 1"),
         ("WITH q AS (TABLE t) TABLE q", "WITH `t` AS (SELECT * FROM {t0}),\n q AS (TABLE t) TABLE q"),
         ("TABLE t VERSION AS OF 3", "WITH `t` AS (SELECT * FROM {t0})\nTABLE `t`"),
@@ -174,6 +221,20 @@ def test_with_clause_defines_whole_tables(text, expected):
     plan = plan_text(text)
     assert plan.text == expected
     assert all((read.columns, read.where, read.limit) == (None, None, None) for read in plan.reads)
+
+
+def test_short_form_of_time_travel_reads_old_version(lake):
+    create_table(lake.catalog, "t", data=ipc({"a": [1, 2, 3]}))
+    lake.sql("DELETE FROM t WHERE a = 1")
+    assert lake.sql("SELECT * FROM t@v1").count() == 3
+    assert lake.sql("SELECT count(*), sum(a) FROM t@V1 x JOIN t@v2 USING (a)").first() == (2, 5)
+    assert lake.sql("FROM t@v1 |> WHERE t.a < 3 |> AGGREGATE sum(a) AS s").first().s == 3
+    with fails(11, "no version 99"):
+        lake.sql("SELECT count(*) FROM t@v99")
+    with fails(11, "no version as old as 2001-02-03T04:05:06.007"):
+        lake.sql("SELECT * FROM t@20010203040506007")
+    with fails(13, "expected a version such as v3"):
+        lake.sql("SELECT * FROM t@latest")
 
 
 def test_subqueries_of_statements_read_whole_tables(lake):

@@ -218,6 +218,15 @@ AN = ("a",)
             {"table": T, "content": [ColumnDefinition("map", "INT")], "mode": "create"},
         ),
         (
+            "CREATE TABLE a.t (`from` INT, `values` INT)",
+            tables.create_table,
+            {
+                "table": T,
+                "content": [ColumnDefinition("from", "INT"), ColumnDefinition("values", "INT")],
+                "mode": "create",
+            },
+        ),
+        (
             "CREATE TABLE IF NOT EXISTS a.t AS SELECT 1",
             tables.create_table,
             {"table": T, "content": "SELECT 1", "mode": "ignore"},
@@ -240,6 +249,18 @@ AN = ("a",)
         ),
         ("INSERT INTO a.t (map) SELECT 1", data.insert, {"table": T, "query": "SELECT 1", "columns": ["map"]}),
         ("INSERT INTO a.t (SELECT 1)", data.insert, {"table": T, "query": "(SELECT 1)"}),
+        ("INSERT INTO a.t (TABLE u)", data.insert, {"table": T, "query": "(TABLE u)"}),
+        ("INSERT INTO a.t ((SELECT 1))", data.insert, {"table": T, "query": "((SELECT 1))"}),
+        (
+            "INSERT INTO a.t (`values`, `from`) VALUES (1, 2)",
+            data.insert,
+            {"table": T, "query": "VALUES (1, 2)", "columns": ["values", "from"]},
+        ),
+        (
+            "INSERT INTO a.t (table) (SELECT 1)",
+            data.insert,
+            {"table": T, "query": "(SELECT 1)", "columns": ["table"]},
+        ),
         (
             "INSERT OVERWRITE a.t BY NAME TABLE u",
             data.insert,
@@ -272,6 +293,45 @@ AN = ("a",)
                     Assignment(("w", "v"), "5"),
                 ),
                 "where": "z IN (1, 2)",
+            },
+        ),
+        (
+            (
+                "UPDATE a.t SET end = (end + 1), v = (CASE end WHEN 1 THEN t.case ELSE end END), case = NOT (case) "
+                "WHERE (t.end) > f(end, CASE WHEN case IS NULL THEN 0 END) AND case"
+            ),
+            data.update,
+            {
+                "target": Target(T, T),
+                "assignments": (
+                    Assignment(("end",), "(end + 1)"),
+                    Assignment(("v",), "(CASE end WHEN 1 THEN t.case ELSE end END)"),
+                    Assignment(("case",), "NOT (case)"),
+                ),
+                "where": "(t.end) > f(end, CASE WHEN case IS NULL THEN 0 END) AND case",
+            },
+        ),
+        (
+            (
+                "MERGE INTO a.t USING b.u s ON (t.end = s.end) AND t.when = s.when "
+                "WHEN MATCHED AND (s.end > 2 OR s.then) THEN UPDATE SET end = (s.end), v = CASE WHEN s THEN s.then END "
+                "WHEN NOT MATCHED THEN INSERT (end) VALUES ((s.end))"
+            ),
+            data.merge_into,
+            {
+                "target": Target(T, T),
+                "source": "SELECT * FROM b.u",
+                "source_name": "s",
+                "on": "(t.end = s.end) AND t.when = s.when",
+                "when": [
+                    MergeClause(
+                        "matched",
+                        "update",
+                        "(s.end > 2 OR s.then)",
+                        (Assignment(("end",), "(s.end)"), Assignment(("v",), "CASE WHEN s THEN s.then END")),
+                    ),
+                    MergeClause("missing", "insert", None, (Assignment(("end",), "(s.end)"),)),
+                ],
             },
         ),
         (

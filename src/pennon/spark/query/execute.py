@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pennon.errors import InvalidInputError, TableNotFoundError
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading import scan as scanning
+from pennon.spark.session_settings import classic_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,9 @@ def run(
     from pyspark.errors import AnalysisException
 
     planned = plan(analyse=True)
+    syntax_error = _find_syntax_error(spark, text) if planned.is_partly_evaluated else None
+    if syntax_error is not None:
+        raise InvalidInputError(f"Syntax error: {syntax_error}") from syntax_error
     try:
         return _evaluate(spark, planned, scan_of)
     except AnalysisException as error:
@@ -83,7 +87,8 @@ def _translate(spark: SparkSession, error: Any, text: str, plan: QueryPlan) -> E
     from pyspark.errors import AnalysisException, ParseException
 
     if isinstance(error, ParseException):
-        return InvalidInputError(f"Syntax error: {_find_syntax_error(spark, text, error)}")
+        # The positions in the error of the original text are right.
+        return InvalidInputError(f"Syntax error: {_find_syntax_error(spark, text) or error}")
 
     message = _REWRITTEN.split(str(error))[0].removeprefix(f"[{error.getCondition()}] ")
     position = _find_position(str(error), plan)
@@ -107,14 +112,17 @@ def _find_position(message: str, plan: QueryPlan) -> str:
     return f"; line {line}{found[2]} {column}"
 
 
-def _find_syntax_error(spark: SparkSession, text: str, error: Exception) -> str:
-    """Return the message of a syntax error in the original text, so that its positions are right."""
+def _find_syntax_error(spark: SparkSession, text: str) -> Exception | None:
+    """Return Spark's syntax error for a query, or None if it has none."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
-        spark.sql(text)
-    except ParseException as original:
-        return str(original).strip()
+        if classic_context(spark) is None:
+            spark.sql(text)  # Spark Connect cannot parse a query without resolving its tables
+        else:
+            spark._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - there is no other way
+    except ParseException as error:
+        return error
     except AnalysisException:
         pass
-    return str(error).strip()
+    return None

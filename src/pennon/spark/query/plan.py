@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _QUERY_STARTS = {"SELECT", "WITH", "FROM", "VALUES", "("}
+_AFTER_SKIPPED_COMMA = {",", ")", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"}
+_COUNT_CALL = ["COUNT", "(", "*", ")"]
 _RANDOM_FUNCTIONS = {
     *("RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", "UNIFORM", "MONOTONICALLY_INCREASING_ID"),
     *("SPARK_PARTITION_ID", "INPUT_FILE_NAME", "INPUT_FILE_BLOCK_START", "INPUT_FILE_BLOCK_LENGTH"),
@@ -76,6 +78,11 @@ class QueryPlan:
     """The read that is the whole result, or None. Its name is the one that qualifies columns."""
     whole: WholeTables | None = None
     """How the text was changed if the query was not analysed and reads whole tables."""
+
+    @property
+    def is_partly_evaluated(self) -> bool:
+        """Whether parts of the query are evaluated here, so that Spark does not see all of its text."""
+        return bool(self.count or self.direct_read or any(read.partials for read in self.reads))
 
 
 def plan_query(
@@ -136,7 +143,7 @@ def _plan_tree(
         return summary
     where = {reference: join_predicates(predicates) for reference, predicates in pushdown.predicates.items()}
     plan = _build_plan(text, references, edits, columns=columns, where=where, limit=_find_limit(tree, scopes))
-    return replace(plan, direct_read=_plan_direct_read(scopes, pushdown) if alone else None)
+    return replace(plan, direct_read=_plan_direct_read(tokens, scopes, pushdown) if alone else None)
 
 
 def _build_plan(
@@ -166,7 +173,7 @@ def _plan_summary(
     reference = _find_only_table(tree, scopes) if isinstance(tree, exp.Select) else None
     if reference is None or not isinstance(tree, exp.Select):
         return None
-    count = _plan_count(text, tree, reference, pushdown) if counts else None
+    count = _plan_count(text, tokens, tree, reference, pushdown) if counts else None
     if count is not None:
         return count
     split = split_aggregates(tokens, tree, reference, pushdown)
@@ -203,11 +210,27 @@ def _parse_query(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
     return None
 
 
-def _plan_direct_read(scopes: Scopes, pushdown: Pushdown) -> TableRead | None:
+def _split_results(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the tokens of each result column of a SELECT in which no column contains a comma."""
+    start = next((number for number, token in enumerate(tokens) if token.token_type is TokenType.SELECT), len(tokens))
+    results: list[list[Token]] = [[]]
+    for token in tokens[start + 1 :]:
+        if token.token_type in {TokenType.FROM, TokenType.WHERE}:
+            break
+        if token.token_type is TokenType.COMMA:
+            results.append([])
+        else:
+            results[-1].append(token)
+    return results
+
+
+def _plan_direct_read(tokens: Sequence[Token], scopes: Scopes, pushdown: Pushdown) -> TableRead | None:
     """Return the read that is the whole result of a query, or None if Spark must evaluate the query."""
     tree = scopes.tree
     if not isinstance(tree, exp.Select) or not _has_only(tree, "expressions", "from_", "where"):
         return None
+    if any(len(result) != 1 for result in _split_results(tokens)):
+        return None  # the parser drops words and signs, such as that of `+a`
     reference = _find_only_table(tree, scopes)
     if reference is None or scopes.relations(tree)[0].columns_renamed:
         return None
@@ -238,8 +261,10 @@ def _has_only(tree: exp.Select, *clauses: str) -> bool:
     return not any(value and key not in clauses for key, value in tree.args.items())
 
 
-def _plan_count(text: str, tree: exp.Select, reference: TableReference, pushdown: Pushdown) -> QueryPlan | None:
-    if not _has_only(tree, "expressions", "from_", "where"):
+def _plan_count(
+    text: str, tokens: Sequence[Token], tree: exp.Select, reference: TableReference, pushdown: Pushdown
+) -> QueryPlan | None:
+    if not _has_only(tree, "expressions", "from_", "where") or not all(map(_is_count, _split_results(tokens))):
         return None
     names = [_get_count_name(one) for one in tree.expressions]
     if not names or None in names:
@@ -249,6 +274,20 @@ def _plan_count(text: str, tree: exp.Select, reference: TableReference, pushdown
         return None
     read = TableRead(reference.name, reference.table.identifier, reference.travel, where=join_predicates(predicates))
     return QueryPlan(text, count=read, count_names=tuple(str(name) for name in names))
+
+
+def _is_count(result: Sequence[Token]) -> bool:
+    """Return True for `count(*)` or `count(1)` with nothing but an alias after it."""
+    size = len(_COUNT_CALL)
+    if [token.text.upper().replace("1", "*") for token in result[:size]] != _COUNT_CALL:
+        return False
+    kinds = [token.token_type for token in result[size:]]
+    # Without AS, a keyword may also be an operator.
+    return (
+        not kinds
+        or kinds in ([TokenType.VAR], [TokenType.IDENTIFIER])
+        or (len(kinds), kinds[0]) == (2, TokenType.ALIAS)
+    )
 
 
 def _get_count_name(node: exp.Expr) -> str | None:
@@ -291,11 +330,16 @@ def _find_only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
 
 
 def _is_uncertain(token: Token, following: Token) -> bool:
-    """Return True at syntax with tables or columns that the parser misses: pipes, `TABLE t`, `IDENTIFIER(...)`."""
+    """Return True at syntax with tables or columns that the parser misses: pipes, `TABLE t`, `t@v1`, `IDENTIFIER(...)`.
+
+    The parser also skips commas before keywords and other commas. To Spark, such a keyword is a column.
+    """
     if token.token_type in {TokenType.IDENTIFIER, TokenType.STRING}:
         return False
     word = token.text.upper()
-    return word in {"|>", "TABLE"} or (word == "IDENTIFIER" and following.token_type is TokenType.L_PAREN)
+    if word == ",":
+        return following.token_type is not TokenType.IDENTIFIER and following.text.upper() in _AFTER_SKIPPED_COMMA
+    return word in {"|>", "TABLE", "@"} or (word == "IDENTIFIER" and following.token_type is TokenType.L_PAREN)
 
 
 def _is_random(tokens: Sequence[Token]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,7 @@ _TRAVEL_KINDS = {
     "TIMESTAMP": "timestamp",
     "SYSTEM_TIME": "timestamp",
 }
+_SHORT_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})", re.ASCII)
 # Keywords that can follow a relation in FROM, and so are not its alias.
 _CLAUSES = {
     *("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "QUALIFY"),
@@ -113,8 +115,7 @@ def _read_reference(
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.position - 1].end + 1
     if alias is not None:
         return TableReference(number, parts, table, travel, start, end, str(alias.name), None, node)
-    if cursor.accept("TABLESAMPLE"):
-        cursor.take_until(*_CLAUSES - {"TABLESAMPLE"})
+    skip_sample(cursor)
     return TableReference(
         number, parts, table, travel, start, end, None, cursor.tokens[cursor.position - 1].end + 1, node
     )
@@ -159,6 +160,8 @@ def _are_names(parts: Sequence[exp.Expr]) -> bool:
 def parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
     """Parse the version clause of a table, or return None. `stop` is the number of the token of the alias, if known."""
     start = cursor.position
+    if cursor.accept("@"):
+        return _parse_short_travel(cursor)
     cursor.accept("FOR")
     kind = cursor.accept_one(*_TRAVEL_KINDS)
     if kind is None or not cursor.accept("AS", "OF"):
@@ -173,6 +176,37 @@ def parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
         cursor.take_until(*_CLAUSES - {"TIMESTAMP", "LEFT", "RIGHT", "VALUES"}, ",")
     last = cursor.tokens[min(cursor.position, len(cursor.tokens)) - 1]
     return TimeTravel(_TRAVEL_KINDS[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
+
+
+def _parse_short_travel(cursor: TokenCursor) -> TimeTravel:
+    """Parse what follows `@` after the name of a table: `v3`, or a time as `20240131093000000`."""
+    text = "" if cursor.token is None else cursor.token.text
+    if text[:1] in {"v", "V"} and text[1:].isdigit():
+        cursor.position += 1
+        return TimeTravel("version", text[1:])
+    time = _SHORT_TIME.fullmatch(text)
+    if time is not None:
+        cursor.position += 1
+        return TimeTravel("timestamp", "'{}-{}-{} {}:{}:{}.{}'".format(*time.groups()))
+    raise cursor.syntax_error("expected a version such as v3, or a time such as 20240131093000000")
+
+
+def skip_sample(cursor: TokenCursor) -> None:
+    """Move behind a TABLESAMPLE clause, if one comes next."""
+    if not cursor.accept("TABLESAMPLE"):
+        return
+    while cursor.accept_one("SYSTEM", "BERNOULLI", "REPEATABLE") or cursor.peek("("):
+        if cursor.accept("(") and not cursor.accept(")"):
+            cursor.take_until()
+            cursor.accept(")")
+
+
+def has_alias(cursor: TokenCursor) -> bool:
+    """Return True if the alias of a relation comes next."""
+    token = cursor.token
+    if token is None or not is_word(token):
+        return False
+    return token.token_type is TokenType.IDENTIFIER or cursor.peek("AS") or token.text.upper() not in _CLAUSES
 
 
 def find_name_chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:

@@ -1,32 +1,34 @@
 """Plan a query that is not analysed: Spark reads whole tables under their own names.
 
-A WITH clause in front of the query defines the tables, so nothing needs to be known about the query's syntax. In the
-text, only names of several parts and versions are replaced: a common table expression has neither.
+A WITH clause in front of the query defines the tables, so little needs to be known about the query's syntax. In the
+text, only names of several parts and versions are replaced: a common table expression has neither. If its last part is
+the name of another table or of a common table expression of the query, a table gets a name of our own, and its last
+part as alias.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.query.references import find_name_chains, parse_travel
+from pennon.spark.query.references import find_name_chains, has_alias, parse_travel, skip_sample
 from pennon.spark.quoting import find_name, fold_name, quote_name
-from pennon.spark.tokens import TokenCursor
+from pennon.spark.tokens import TokenCursor, is_word, tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlglot import Token
 
     from pennon.spark.query.references import QueryTable, TableFinder, TimeTravel
 
-_BEFORE_TABLE = {"FROM", "JOIN", "TABLE", "USING"}
+_BEFORE_TABLE = {"FROM", "JOIN", "TABLE"}
 _ENDS_OF_FROM = {
     *("SELECT", "WHERE", "GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "HAVING", "LIMIT", "WINDOW", "QUALIFY"),
-    *("SET", "VALUES", "|>"),
+    *("SET", "VIEW", "|>"),
 }
 _QUERY_WORDS = {"SELECT", "WITH", "FROM", "VALUES", "(", "TABLE"}
 _MODES_OF_EXPLAIN = {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}
@@ -43,13 +45,22 @@ class NamedTable:
 
 @dataclass(frozen=True)
 class _Mention:
-    """A name in the text that is a table of the catalog, with its version clause."""
+    """A name in the text that is a table of the catalog, with its version clause.
+
+    `alias` is its alias in the text. Without one, `alias_at` is where an alias can stand, and `keyword` the token TABLE
+    that does not allow any.
+    """
 
     parts: tuple[str, ...]
     table: QueryTable
     travel: TimeTravel | None
     start: int
     end: int
+    alias: str | None
+    alias_at: int | None
+    keyword: Token | None
+    is_plain: bool
+    """Whether the text has just one name here."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -57,9 +68,18 @@ class _Mention:
         return self.table.identifier, self.travel, fold_name(self.parts[-1])
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the text has just one name here."""
-        return len(self.parts) == 1 and self.travel is None
+    def shown_name(self) -> str:
+        """The name that may qualify columns."""
+        return self.parts[-1] if self.alias is None else self.alias
+
+
+@dataclass(frozen=True)
+class _CteScope:
+    """The tokens between which a name is a common table expression of the query."""
+
+    name: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -108,23 +128,41 @@ class WholeTables:
 
 def find_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) -> WholeTables | None:
     """Return the tables that a statement may read, or None if it reads none."""
-    mentions = list(_find_mentions(text, tokens, find))
+    scopes = list(_find_cte_scopes(tokens))
+    mentions = list(_find_mentions(text, tokens, scopes, find))
     if not mentions:
         return None
     tables: dict[tuple[object, ...], NamedTable] = {}
+    taken = {scope.name for scope in scopes}
     # A table whose name is written without a namespace or version keeps this name.
     for one in sorted(mentions, key=lambda one: not one.is_plain):
-        taken = any(fold_name(other.name) == fold_name(one.parts[-1]) for other in tables.values())
-        name = f"__pennon_{len(tables)}" if taken else one.parts[-1]
-        tables.setdefault(one.key, NamedTable(name, one.table, one.travel))
+        if one.key not in tables:
+            name = f"__pennon_{len(tables)}" if fold_name(one.parts[-1]) in taken else one.parts[-1]
+            tables[one.key] = NamedTable(name, one.table, one.travel)
+            taken.add(fold_name(name))
+    qualified = list(_find_qualified_columns(tokens, mentions))
+    shown = Counter(fold_name(one.shown_name) for one in mentions)
+    # Only a name of our own tells such a table from another one in the same FROM.
+    unaliased = {one.key for _, _, one in qualified if shown[fold_name(one.parts[-1])] > 1}
     replacements = [
-        (one.start, one.end, quote_name(tables[one.key].name))
-        for one in mentions
-        if not one.is_plain or tables[one.key].name != one.parts[-1]
+        (start, end, quote_name(tables[one.key].name if one.key in unaliased else one.parts[-1]))
+        for start, end, one in qualified
     ]
-    replacements += _find_qualified_columns(tokens, mentions, tables)
+    for one in mentions:
+        replacements += _replace_mention(one, tables[one.key].name, alias=one.key not in unaliased)
     start, continues = _find_start(tokens)
     return WholeTables(text, tuple(tables.values()), start, continues, tuple(sorted(replacements)))
+
+
+def _replace_mention(mention: _Mention, name: str, *, alias: bool) -> Iterator[tuple[int, int, str]]:
+    """Yield the replacements that give a mention the name of its table."""
+    is_own = fold_name(name) == fold_name(mention.parts[-1])
+    if not (mention.is_plain and is_own):
+        yield mention.start, mention.end, quote_name(name)
+    if alias and not is_own and mention.alias_at is not None:
+        if mention.keyword is not None:
+            yield mention.keyword.start, mention.keyword.end + 1, "FROM"
+        yield mention.alias_at, mention.alias_at, f" AS {quote_name(mention.parts[-1])}"
 
 
 def find_query_start(tokens: Sequence[Token]) -> int:
@@ -155,24 +193,76 @@ def _find_start(tokens: Sequence[Token]) -> tuple[int, bool]:
     return tokens[number + recursive].end + 1, True
 
 
-def _find_mentions(text: str, tokens: Sequence[Token], find: TableFinder) -> Iterator[_Mention]:
-    """Yield the names that may be tables of the catalog."""
-    defined = set(_find_cte_names(tokens))
+def _find_mentions(
+    text: str, tokens: Sequence[Token], scopes: Sequence[_CteScope], find: TableFinder
+) -> Iterator[_Mention]:
+    """Yield the names that are tables of the catalog."""
     for first, last in find_name_chains(tokens):
-        parts = tuple(token.text for token in tokens[first : last + 1 : 2])
-        called = last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.L_PAREN
-        if called or not _can_name_table(tokens, first) or (len(parts) == 1 and fold_name(parts[0]) in defined):
+        parts: tuple[str, ...] | None = tuple(token.text for token in tokens[first : last + 1 : 2])
+        stop = last + 1
+        if stop < len(tokens) and tokens[stop].token_type is TokenType.L_PAREN:
+            parts, stop = _parse_identifier_call(tokens, first), last + 4
+        if parts is None or not _can_name_table(tokens, first) or _is_cte(parts, first, scopes):
             continue
-        cursor = TokenCursor(text, list(tokens), last + 1)
+        cursor = TokenCursor(text, list(tokens), stop)
         travel = parse_travel(cursor, None)
         table = find(parts, travel)
-        if table is not None:
-            yield _Mention(parts, table, travel, tokens[first].start, tokens[cursor.position - 1].end + 1)
+        if table is None:
+            continue
+        is_plain = cursor.position == first + 1
+        end = tokens[cursor.position - 1].end + 1
+        skip_sample(cursor)
+        alias, alias_at = None, tokens[cursor.position - 1].end + 1
+        if has_alias(cursor):
+            cursor.accept("AS")
+            alias = cursor.parse_part()
+        keyword = tokens[first - 1] if _is_keyword(tokens[first - 1], "TABLE") else None
+        allowed = alias is None and _allows_alias(tokens, first)
+        yield _Mention(
+            parts, table, travel, tokens[first].start, end, alias, alias_at if allowed else None, keyword, is_plain
+        )
+
+
+def _parse_identifier_call(tokens: Sequence[Token], at: int) -> tuple[str, ...] | None:
+    """Return the name that `IDENTIFIER('name')` means, or None if there is anything else."""
+    kinds = [token.token_type for token in tokens[at + 1 : at + 4]]
+    called = [TokenType.L_PAREN, TokenType.STRING, TokenType.R_PAREN]
+    if not _is_keyword(tokens[at], "IDENTIFIER") or kinds != called:
+        return None
+    name = tokenize(tokens[at + 2].text) or []
+    chains = list(find_name_chains(name))
+    return tuple(token.text for token in name[::2]) if chains == [(0, len(name) - 1)] else None
+
+
+def _is_cte(parts: tuple[str, ...], at: int, scopes: Sequence[_CteScope]) -> bool:
+    return len(parts) == 1 and any(
+        scope.first <= at < scope.last and scope.name == fold_name(parts[0]) for scope in scopes
+    )
+
+
+def _is_keyword(token: Token, word: str) -> bool:
+    return token.token_type is not TokenType.IDENTIFIER and token.text.upper() == word
+
+
+def _allows_alias(tokens: Sequence[Token], at: int) -> bool:
+    """Return True if a table may get an alias: not as `TABLE(t)`, or after TABLE as an argument of a function."""
+    before = at - 1
+    while before > 0 and tokens[before].token_type is TokenType.L_PAREN:
+        before -= 1
+    if not _is_keyword(tokens[before], "TABLE"):
+        return True
+    names = {TokenType.VAR, TokenType.IDENTIFIER}
+    called = (
+        before > 1 and tokens[before - 1].token_type is TokenType.L_PAREN and tokens[before - 2].token_type in names
+    )
+    return before == at - 1 and not called and not (before and tokens[before - 1].text in {",", "=>"})
 
 
 def _can_name_table(tokens: Sequence[Token], at: int) -> bool:
-    """Return True if a table can be named here: after FROM, JOIN, TABLE, USING, or a comma of FROM."""
+    """Return True if a table can be named here: after FROM, JOIN, TABLE, a comma of FROM, or USING of MERGE."""
     before = at - 1
+    if before > 0 and _is_keyword(tokens[before], "USING"):
+        return _is_keyword(tokens[0], "MERGE")
     while before >= 0 and tokens[before].token_type is TokenType.L_PAREN:
         before -= 1
     if before < 0 or tokens[before].token_type is TokenType.IDENTIFIER:
@@ -192,37 +282,62 @@ def _is_in_from(tokens: Sequence[Token], at: int) -> bool:
     return False
 
 
-def _find_cte_names(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield the names that the query's own WITH clause defines, by `name AS (` or `name (columns) AS (`."""
-    depth = 0
-    name = ""
-    for token, following in pairwise(tokens):
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth == 0 and token.text.upper() == "AS" and following.token_type is TokenType.L_PAREN:
-            yield name
-        if depth == 0 and token.token_type is not TokenType.R_PAREN:
-            name = fold_name(token.text)
+def _find_cte_scopes(tokens: Sequence[Token]) -> Iterator[_CteScope]:
+    """Yield the names that WITH clauses define by `name AS (` or `name (columns) AS (`, and where they apply."""
+    closing = _match_parentheses(tokens)
+    for number, token in enumerate(tokens):
+        if not _is_keyword(token, "WITH"):
+            continue
+        last = min((end for start, end in closing.items() if start < number < end), default=len(tokens))
+        recursive = number + 1 < len(tokens) and _is_keyword(tokens[number + 1], "RECURSIVE")
+        at = number + 1 + recursive
+        while at + 1 < len(tokens) and is_word(tokens[at]):
+            start = closing.get(at + 1, at) + 1
+            # Between the columns and AS there may be a limit of the recursion.
+            while (
+                start < min(last, len(tokens) - 1) and is_word(tokens[start]) and not _is_keyword(tokens[start], "AS")
+            ):
+                start += 1
+            if start + 1 not in closing or not _is_keyword(tokens[start], "AS"):
+                break
+            end = closing[start + 1]
+            yield _CteScope(fold_name(tokens[at].text), start if recursive else end, last)
+            if end + 1 >= len(tokens) or tokens[end + 1].text != ",":
+                break
+            at = end + 2
+
+
+def _match_parentheses(tokens: Sequence[Token]) -> dict[int, int]:
+    """Return the number of the closing parenthesis for that of each opening one."""
+    opened: list[int] = []
+    closing: dict[int, int] = {}
+    for number, token in enumerate(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(number)
+        elif token.token_type is TokenType.R_PAREN and opened:
+            closing[opened.pop()] = number
+    return closing
 
 
 def _find_qualified_columns(
-    tokens: Sequence[Token], mentions: Sequence[_Mention], tables: Mapping[tuple[object, ...], NamedTable]
-) -> Iterator[tuple[int, int, str]]:
-    """Yield the replacements of names before columns that have more parts than the name of the table."""
-    named: dict[tuple[str, ...], NamedTable] = {}
+    tokens: Sequence[Token], mentions: Sequence[_Mention]
+) -> Iterator[tuple[int, int, _Mention]]:
+    """Yield the names before columns that have more parts than the name of the table, with a mention of the table."""
+    named: dict[tuple[str, ...], _Mention] = {}
     for one in mentions:
         lake = () if one.table.lake is None else ((one.table.lake, *one.table.identifier),)
         for names in (one.parts, one.table.identifier, *lake):
-            named.setdefault(tuple(map(fold_name, names)), tables[one.key])
+            named.setdefault(tuple(map(fold_name, names)), one)
     starts = {one.start for one in mentions}
     for first, last in find_name_chains(tokens):
         chain = tokens[first : last + 1 : 2]
         starred = last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.DOT
         for length in range(len(chain) - (not starred), 1, -1):
-            table = named.get(tuple(fold_name(token.text) for token in chain[:length]))
-            if table is None or chain[0].start in starts:
+            mention = named.get(tuple(fold_name(token.text) for token in chain[:length]))
+            if mention is None or chain[0].start in starts:
                 continue
-            if length == len(chain) or find_name(chain[length].text, table.table.schema.names) is not None:
-                yield chain[0].start, chain[length - 1].end + 1, quote_name(table.name)
+            if length == len(chain) or find_name(chain[length].text, mention.table.schema.names) is not None:
+                yield chain[0].start, chain[length - 1].end + 1, mention
                 break
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import Token, TokenType
 
-from pennon.errors import UnsupportedOperationError
+from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.spark.query.names import ForeignNameError
 from pennon.spark.query.references import TimeTravel
 from pennon.spark.statements import data, indexes, namespaces, show, tables
@@ -137,9 +137,22 @@ class _StatementParser(TokenCursor):
 
     def _begins_query(self, offset: int = 0) -> bool:
         position = self.position + offset
-        word = self.tokens[position].text.upper() if position < len(self.tokens) else None
+        if position >= len(self.tokens) or self.tokens[position].token_type is TokenType.IDENTIFIER:
+            return False
+        word = self.tokens[position].text.upper()
         # After a parenthesis, MAP is a column.
         return word in {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("} or (word == "MAP" and offset == 0)
+
+    def _has_column_list(self) -> bool:
+        """Return True if names with commas between them come next, in parentheses."""
+        first = self.position
+        try:
+            self.parse_list(self.parse_part)
+        except InvalidInputError:
+            return False
+        finally:
+            self.position = first
+        return True
 
     # SHOW and DESCRIBE
 
@@ -444,7 +457,7 @@ class _StatementParser(TokenCursor):
             raise self.syntax_error("INSERT with REPLACE or IF is not supported for tables of the catalog")
         columns = None
         by_name = self.accept("BY", "NAME")
-        if not by_name and self.peek("(") and not self._begins_query(1):
+        if not by_name and (self._has_column_list() or (self.peek("(") and not self._begins_query(1))):
             columns = self.parse_list(self.parse_part)
         by_name = by_name or self.accept("BY", "NAME")
         if not self._begins_query():
