@@ -1,7 +1,7 @@
 """Answers to requests that clients send again, because they lost the first answer.
 
 A client gives each change a key of its own, and sends the same key again with the same request. The first answer is
-kept in memory for a time, and returned instead of a second change (docs/adr/0026).
+kept in memory for a time, and returned instead of a second change (docs/adr/0027).
 """
 
 from __future__ import annotations
