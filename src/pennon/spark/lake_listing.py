@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, quote_identifier, split_object_id
 from pennon.table.history import read_transaction
 
@@ -98,6 +99,17 @@ def list_indexes(dataset: LanceDataset) -> ResultRows:
         for one in dataset.describe_indices()
     ]
     return ResultRows(rows, "index string, type string, columns array<string>, rows bigint")
+
+
+def has_table(catalog: Client, identifier: Identifier) -> bool:
+    """Return True if the catalog has a table, also if it is only declared; False also if a name is not valid."""
+    from lance_namespace import TableExistsRequest
+
+    try:
+        catalog.table_exists(TableExistsRequest(id=list(identifier)))
+    except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
+        return False
+    return True
 
 
 def iterate_namespaces(catalog: Client, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:

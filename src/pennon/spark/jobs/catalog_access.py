@@ -7,10 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lance_namespace_urllib3_client.models.batch_delete_table_versions_request import BatchDeleteTableVersionsRequest
-from lance_namespace_urllib3_client.models.table_exists_request import TableExistsRequest
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 
-from pennon.errors import LanceNamespaceError, NamespaceNotFoundError, TableNotFoundError, translate_errors
+from pennon.errors import LanceNamespaceError, TableNotFoundError, translate_errors
 from pennon.spark import lake_listing
 from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
 from pennon.spark.reading.pinned import PinnedTable, pin
@@ -25,18 +24,9 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.identifiers import Identifier
-    from pennon.spark.address import Address, Client
+    from pennon.spark.address import Address
 
 _log = logging.getLogger(__name__)
-
-
-def table_exists(catalog: Client, identifier: Identifier) -> bool:
-    """Return True if the table exists, also if it is only declared."""
-    try:
-        catalog.table_exists(TableExistsRequest(id=list(identifier)))
-    except (NamespaceNotFoundError, TableNotFoundError):
-        return False
-    return True
 
 
 def open_latest(address: Address, identifier: Identifier) -> tuple[PinnedTable, LanceDataset] | None:

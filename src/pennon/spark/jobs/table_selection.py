@@ -16,8 +16,7 @@ from lance_namespace_urllib3_client.models.namespace_exists_request import Names
 
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, quote_identifier
-from pennon.spark.jobs import catalog_access
-from pennon.spark.lake_listing import iterate_all_tables
+from pennon.spark.lake_listing import has_table, iterate_all_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +91,7 @@ def find_tables(catalog: Client, which: TableSelector) -> list[Identifier]:
         return sorted(one for one in iterate_all_tables(catalog, ()) if selector.matches(one))
     if isinstance(selector, SingleTable):
         return [selector.identifier]
-    found = [selector] if selector and catalog_access.table_exists(catalog, selector) else []
+    found = [selector] if selector and has_table(catalog, selector) else []
     with suppress(NamespaceNotFoundError):
         found += iterate_all_tables(catalog, selector)
     return sorted(found)
@@ -104,9 +103,9 @@ def require_existing(catalog: Client, which: TableSelector) -> None:
     if isinstance(selector, TablePattern) or not selector:
         return
     if isinstance(selector, SingleTable):
-        if not catalog_access.table_exists(catalog, selector.identifier):
+        if not has_table(catalog, selector.identifier):
             raise TableNotFoundError(f"There is no table '{quote_identifier(selector.identifier)}'")
-    elif not catalog_access.table_exists(catalog, selector):
+    elif not has_table(catalog, selector):
         try:
             catalog.namespace_exists(NamespaceExistsRequest(id=list(selector)))
         except NamespaceNotFoundError as error:

@@ -165,60 +165,64 @@ def check_table(address: Address, task: TableTask) -> TableCheck:
 
 def _check_once(destination: Destination, task: TableTask, store: Store) -> TableCheck:
     wanted: VerifyOptions = task.options
-    location = destination.uri
-    findings: list[str] = []
     now = store.now()
     staged = _list_staged(destination)
     rows = _version_rows(destination.address, task.identifier)
-    try:
-        dataset = _open_by_files(destination)
-    except version_scan.DAMAGE as error:
-        findings.append(f"the latest version cannot be opened: {first_line(error)}")
-        names = [file.name for file in store.list_level(table_files.VERSIONS).files]
-        older = version_scan.open_newest_readable(location, destination.options, names)
-        if older is None:
-            outcome = TableOutcome(task.table, DONE, details={"location": location, "versions": len(names)})
-            return TableCheck(add_findings(outcome, [*findings, "no version of the table can be opened"]))
-        dataset = older
+    dataset, faults = _open_newest(destination, store)
+    if dataset is None:
+        details: dict[str, Any] = {
+            "location": destination.uri,
+            "versions": len(store.list_level(table_files.VERSIONS).files),
+        }
+        return TableCheck(add_findings(TableOutcome(task.table, DONE, details=details), faults))
     latest = dataset.version
     listed = version_scan.list_files(dataset)
     branches = sorted(dataset.branches.list())
     # After the files were listed, the latest version is opened again, so that their versions are known.
-    scan = version_scan.scan_versions(
-        dataset if findings else _open_by_files(destination), listed, branches, now - wanted.age
-    )
+    reopened = dataset if faults else _open_by_files(destination)
+    scan = version_scan.scan_versions(reopened, listed, branches, now - wanted.age)
     unreferenced = table_files.find_unreferenced(
         listed, scan.referenced, branches=branches, now=now, age=wanted.age, kept=staged or ()
     )
-    gone = [path for path in table_files.find_missing(listed, scan.referenced) if store.size(path) is None]
+    missing = [path for path in table_files.find_missing(listed, scan.referenced) if store.size(path) is None]
     wrong = table_files.find_wrong_sizes(listed, scan.referenced)
     row_faults, row_figures = _compare_with_rows(rows, listed)
-    findings += [*scan.unreadable, *(f"{path} is missing" for path in gone), *wrong, *row_faults]
-    details: dict[str, Any] = {
-        "location": location,
+    # An unreadable version, or one that the catalog could not list, may refer to any file.
+    doomed = unreferenced.orphans if wanted.remove and scan.is_complete and staged is not None else []
+    _delete_orphans(store, doomed)
+    details = {
+        "location": destination.uri,
         "versions": scan.versions,
         "files": len(listed),
         "bytes": sum(one.size for one in listed.values()),
         "unreadable_versions": len(scan.unreadable),
-        "missing_files": len(gone),
+        "missing_files": len(missing),
         "wrong_sizes": len(wrong),
         "orphans": len(unreferenced.orphans),
         "orphan_bytes": sum(listed[path].size for path in unreferenced.orphans),
-        "orphans_removed": 0,
+        "orphans_removed": len(doomed),
         "recent_files": len(unreferenced.recent),
         "strange_files": len(unreferenced.strange),
         **row_figures,
     }
-    # An unreadable version, or one that the catalog could not list, may refer to any file.
-    if wanted.remove and unreferenced.orphans and scan.is_complete and staged is not None:
-        _delete_orphans(store, unreferenced.orphans)
-        details["orphans_removed"] = len(unreferenced.orphans)
-    outcome = add_findings(TableOutcome(task.table, DONE, None, None, latest, latest, details=details), findings)
+    faults += [*scan.unreadable, *(f"{path} is missing" for path in missing), *wrong, *row_faults]
+    outcome = add_findings(TableOutcome(task.table, DONE, None, None, latest, latest, details=details), faults)
     if not wanted.deep:
         return TableCheck(outcome)
     pinned = destination.pin_version(latest).identified_by(dataset)
     groups = group_fragments(fragment_sizes(dataset), _PIECE_BYTES, lambda fragment: fragment.bytes)
     return TableCheck(outcome, tuple(ScanPiece(pinned, group) for group in groups))
+
+
+def _open_newest(destination: Destination, store: Store) -> tuple[LanceDataset | None, list[str]]:
+    """Return the newest version that can be opened, or None, and what is wrong with the latest one."""
+    try:
+        return _open_by_files(destination), []
+    except version_scan.DAMAGE as error:
+        faults = [f"the latest version cannot be opened: {first_line(error)}"]
+    names = [file.name for file in store.list_level(table_files.VERSIONS).files]
+    older = version_scan.open_newest_readable(destination.uri, destination.options, names)
+    return older, faults if older is not None else [*faults, "no version of the table can be opened"]
 
 
 def _open_by_files(destination: Destination) -> LanceDataset:
@@ -282,6 +286,8 @@ def _compare_with_rows(
 
 
 def _delete_orphans(store: Store, paths: Sequence[str]) -> None:
+    if not paths:
+        return
     store.delete(*paths)
     for folder in sorted({path.rpartition("/")[0] for path in paths}, key=len, reverse=True):
         if folder.count("/") > 0:

@@ -16,6 +16,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import format_identifier, parse_table_name
+from pennon.spark.lake_listing import has_table
 from pennon.spark.pipeline.run_state import describe_fault, root_store
 from pennon.spark.query.references import TimeTravel
 from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
@@ -157,16 +158,8 @@ def _pin_together(address: Address, identifiers: list[Identifier]) -> dict[Ident
 
 def _find_table(address: Address, lake_name: str, name: Name) -> Identifier | None:
     """Return the table that a name refers to, or None. The name may begin with that of the lake."""
-    from lance_namespace import TableExistsRequest
-
     candidates = [name[1:], name] if len(name) > 1 and name[0] == lake_name else [name]
-    for identifier in candidates:
-        try:
-            address.connect().table_exists(TableExistsRequest(id=list(identifier)))
-        except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
-            continue
-        return identifier
-    return None
+    return next((one for one in candidates if has_table(address.connect(), one)), None)
 
 
 def _to_note(table: PinnedTable, travel: TimeTravel | None = None) -> TableNote:

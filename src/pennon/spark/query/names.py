@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_namespace import NamespaceExistsRequest, TableExistsRequest
+from lance_namespace import NamespaceExistsRequest
 
-from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
+from pennon.errors import InvalidInputError, NamespaceNotFoundError
 from pennon.identifiers import quote_identifier
-from pennon.spark.lake_listing import iterate_namespaces, iterate_tables
+from pennon.spark.lake_listing import has_table, iterate_namespaces, iterate_tables
 from pennon.spark.quoting import fold_name, quote_name
 from pennon.spark.session_settings import is_case_sensitive
 
@@ -89,7 +89,7 @@ class NameResolver:
     def _find_in_catalog(self, parts: tuple[str, ...]) -> Identifier | None:
         stripped = self.catalog_table(parts)
         for identifier in dict.fromkeys([stripped, parts]):
-            if self._has_table(identifier):
+            if has_table(self._lake.catalog, identifier):
                 return identifier
         return None if is_case_sensitive(self._lake.spark) else self._find_ignoring_case(parts)
 
@@ -110,13 +110,6 @@ class NameResolver:
             listed = ", ".join(map(quote_identifier, sorted(found)))
             raise InvalidInputError(f"The table name {quote_identifier(parts)} can mean any of {listed}")
         return found[0] if found else None
-
-    def _has_table(self, identifier: Identifier) -> bool:
-        try:
-            self._lake.catalog.table_exists(TableExistsRequest(id=list(identifier)))
-        except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
-            return False
-        return True
 
     def _has_namespace(self, identifier: Identifier) -> bool:
         try:

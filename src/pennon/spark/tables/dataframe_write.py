@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.errors import (
     InvalidInputError,
@@ -82,9 +82,13 @@ def write(
                 return WriteResult(identifier, int(destination.latest().version), skipped=True)
             _require_missing(wanted, identifier)
         frame = df.hint("rebalance") if rebalance else df
-        plan = {"merge_schema": merge_schema, "properties": properties, "settings": settings}
         try:
-            staged = _stage(address, frame, identifier, destination, wanted, **plan)
+            staged = _stage(
+                *(address, frame, identifier, destination, wanted),
+                merge_schema=merge_schema,
+                properties=properties,
+                settings=settings,
+            )
             return publishing.publish_or_discard(staged, job_id=job_id)
         except TableAlreadyExistsError:
             # Another client created the table since, so start again with the existing table.
@@ -117,8 +121,9 @@ def stage(
     destination = find_destination(address, identifier, branch)
     if destination is not None:
         _require_missing(wanted, identifier)
-    plan = {"merge_schema": merge_schema, "properties": properties, "run": run}
-    return _stage(address, df, identifier, destination, wanted, **plan)
+    return _stage(
+        address, df, identifier, destination, wanted, merge_schema=merge_schema, properties=properties, run=run
+    )
 
 
 def find_destination(address: Address, identifier: Identifier, branch: str | None) -> Destination | None:
@@ -156,10 +161,21 @@ def _stage(
     identifier: Identifier,
     destination: Destination | None,
     mode: WriteMode,
-    **plan: Any,
+    *,
+    merge_schema: bool,
+    properties: Mapping[str, str] | None,
+    settings: FileSettings | None = None,
+    run: str | None = None,
 ) -> StagedWrite:
     if df.isStreaming:
         raise InvalidInputError(f"Use writeStream to write a stream to table {format_identifier(identifier)}")
-    plan |= {"overwrite": mode is WriteMode.OVERWRITE, "case_sensitive": is_case_sensitive(df.sparkSession)}
-    writer = prepare_write(address, identifier, destination, df.schema, **plan)
+    writer = prepare_write(
+        *(address, identifier, destination, df.schema),
+        overwrite=mode is WriteMode.OVERWRITE,
+        merge_schema=merge_schema,
+        settings=settings,
+        properties=properties,
+        run=run,
+        case_sensitive=is_case_sensitive(df.sparkSession),
+    )
     return writer.stage(fragment_writer.write_dataframe(df, writer))
