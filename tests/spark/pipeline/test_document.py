@@ -86,6 +86,36 @@ def test_all_problems_are_reported_with_line_and_key():
     ]
 
 
+def test_unknown_keys_hide_no_other_problems():
+    messages = load_fails(
+        """\
+        name: p
+        sources:
+          orders: {table: orders, format: csv, pathh: x}
+        steps: {tidy: SELECT 1 AS x}
+        targets:
+          - {table: out, from: tydi, mod: append}
+        """
+    )
+    assert messages == [
+        "p.yaml:3: sources.orders.pathh: unknown key; did you mean 'path'?",
+        "p.yaml:3: sources.orders: name either a 'table' of the catalog or a 'format' that Spark reads",
+        "p.yaml:6: targets[0].mod: unknown key; did you mean 'mode'?",
+    ]
+    messages = load_fails(
+        """\
+        name: p
+        steps: {tidy: SELECT 1 AS x}
+        targets:
+          - {table: out, from: tydi, mod: append}
+        """
+    )
+    assert messages == [
+        "p.yaml:4: targets[0].mod: unknown key; did you mean 'mode'?",
+        "p.yaml:4: targets[0].from: there is no source or step 'tydi'; known: 'tidy'",
+    ]
+
+
 def test_bad_names_and_queries_are_reported():
     messages = load_fails(
         """\
