@@ -9,6 +9,8 @@ import lance
 import pyarrow as pa
 import pytest
 
+from pennon import NewTable, TableCommit
+from pennon.errors import InvalidInputError
 from tests.support import create_namespace, create_table, describe_table, fails, ipc
 
 ROWS = pa.table({"id": list(range(1000)), "name": [f"n{number}" for number in range(1000)]})
@@ -68,6 +70,78 @@ def test_concurrent_writers_lose_nothing(managed):
         list(pool.map(append, range(12)))
     found = lance.dataset(namespace_client=managed, table_id=["a", "t"]).to_table()
     assert sorted(found["id"].to_pylist()) == list(range(-1, 12))
+
+
+def prepare(client, table: str, value: int) -> TableCommit:
+    """Write a row of a table without committing it."""
+    location = client.describe_table({"id": ["a", table]}).location
+    fragments = lance.fragment.write_fragments(pa.table({"id": [value]}), location)
+    version = client.describe_table_version({"id": ["a", table]}).version.version
+    return TableCommit(["a", table], lance.LanceOperation.Append(fragments), version)
+
+
+def ids(client, table: str) -> list[int]:
+    return sorted(lance.dataset(namespace_client=client, table_id=["a", table]).to_table()["id"].to_pylist())
+
+
+def test_changes_of_several_tables_are_published_together(managed):
+    for table in ("t", "u"):
+        create_table(managed, "a", table, data=ipc({"id": [0]}))
+    changes = [prepare(managed, table, 1) for table in ("t", "u")]
+    managed.insert_into_table({"id": ["a", "t"]}, ipc({"id": [7]}))
+    staged: list[dict] = []
+    done = managed.commit_tables(changes, staged.append)
+    assert done == staged[0] == {("a", "t"): 3, ("a", "u"): 2}
+    assert (ids(managed, "t"), ids(managed, "u")) == ([0, 1, 7], [0, 1])
+    assert managed.latest_table_versions([["a", "t"], ["a", "u"]]) == [3, 2]
+
+
+def test_one_change_that_cannot_be_made_keeps_all_back(managed):
+    for table in ("t", "u"):
+        create_table(managed, "a", table, data=ipc({"id": [0]}))
+
+    def refuse(_) -> None:
+        managed.insert_into_table({"id": ["a", "u"]}, ipc({"id": [7]}))
+        raise InvalidInputError("no")
+
+    with fails(13, "no"):
+        managed.commit_tables([prepare(managed, table, 1) for table in ("t", "u")], refuse)
+    changes = [prepare(managed, table, 1) for table in ("t", "u")]
+    managed.insert_into_table({"id": ["a", "u"], "mode": "overwrite"}, ipc({"id": [8]}))
+    with fails(14):
+        managed.commit_tables(changes)
+    assert (ids(managed, "t"), ids(managed, "u")) == ([0], [8])
+
+
+def test_a_commit_by_others_in_between_is_rebased_on(managed):
+    for table in ("t", "u"):
+        create_table(managed, "a", table, data=ipc({"id": [0]}))
+    attempts: list[dict] = []
+
+    def interfere(versions) -> None:
+        attempts.append(versions)
+        if len(attempts) == 1:
+            managed.insert_into_table({"id": ["a", "u"]}, ipc({"id": [7]}))
+
+    managed.commit_tables([prepare(managed, table, 1) for table in ("t", "u")], interfere)
+    assert [one["a", "u"] for one in attempts] == [2, 3]
+    assert (ids(managed, "t"), ids(managed, "u")) == ([0, 1], [0, 1, 7])
+
+
+def test_common_commits_need_managed_versions_and_tables_that_exist(client):
+    create_table(client, "a", "t", data=ipc({"id": [0]}))
+    new = NewTable(["a", "new"], client.new_table_location(["a", "new"]))
+    with fails(0):
+        client.commit_tables([new])
+    with fails(0):
+        client.require_common_commits([["a", "new"]])
+    if client.describe_table({"id": ["a", "t"]}).managed_versioning:
+        client.require_common_commits([["a", "t"]])
+        return
+    with fails(0):
+        client.require_common_commits([["a", "t"]])
+    with fails(0):
+        client.commit_tables([prepare(client, "t", 1)])
 
 
 def as_file(table: pa.Table) -> bytes:

@@ -68,15 +68,20 @@ def test_sql_and_the_data_source_reach_the_server(lake):
 
 
 @managed_only
-def test_jobs_maintain_tables_and_common_commits_are_refused(lake):
+def test_jobs_maintain_tables_and_several_are_published_together(lake):
     from pennon.spark import jobs, tables
 
     for value in range(3):
         lake.write(numbers(lake, value), "a.t")
+    lake.write(numbers(lake, 7), "a.u")
     (done,) = jobs.compact(lake, "a.t")
     assert (done.status, done["fragments_after"]) == ("done", 1), done.message
-    assert ids(lake, "a.t") == [0, 1, 2]
-    staged = [tables.stage(lake.address, numbers(lake, 1), ("a", name)) for name in ("x", "y")]
-    with fails(0, "one table at a time"):
+    staged = [tables.stage(lake.address, numbers(lake, 9), ("a", name)) for name in ("t", "u")]
+    for _ in range(2):
+        tables.publish_together(staged, job_id="night")
+    assert (ids(lake, "a.t"), ids(lake, "a.u")) == ([0, 1, 2, 9], [7, 9])
+    staged = [tables.stage(lake.address, numbers(lake, 1), ("a", name)) for name in ("t", "new")]
+    with fails(0, "a.new"):
         tables.publish_together(staged)
-    assert list_tables(lake.catalog, "a") == ["t"]
+    assert list_tables(lake.catalog, "a") == ["t", "u"]
+    assert ids(lake, "a.t") == [0, 1, 2, 9]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lance_namespace as sdk
 from pydantic import TypeAdapter, ValidationError
 
-from pennon.errors import InvalidInputError, UnsupportedOperationError, translate_errors
+from pennon.errors import InvalidInputError, TableNotFoundError, translate_errors
 from pennon.http_transport import BadAnswerError
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
+from pennon.rest.common_commits import commit_tables, new_table_error
 from pennon.rest.server import JSON, encode_json
 from pennon.results import DroppedTable, PurgedTable, PurgeReport, TableStatusReport
 
@@ -221,22 +222,39 @@ class TableLifecycle(sdk.LanceNamespace):
         return self._ask("latest_table_versions", "table/latest-versions", (), body, _Versions).versions
 
     def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
-        """Raise UnsupportedOperationError: a REST namespace cannot commit transactions of several tables together."""
-        raise self._no_common_commits([table_identifier(one) for one in ids])
+        """Raise UnsupportedOperationError unless one `commit_tables` can change all these tables.
+
+        They must have a version: through a server, a common commit cannot create tables.
+        """
+        identifiers = [table_identifier(one) for one in ids]
+        body = {"ids": [list(one) for one in identifiers]}
+        self._ask("require_common_commits", "table/require-common-commits", (), body, _Nothing)
+        for identifier in identifiers:
+            request = sdk.DescribeTableRequest(id=list(identifier), check_declared=True)
+            try:
+                is_new = bool(self.describe_table(request).is_only_declared)
+            except TableNotFoundError:
+                is_new = True
+            if is_new:
+                raise new_table_error(identifier)
 
     def commit_tables(
         self,
         commits: Sequence[TableCommit | NewTable],
-        check: Callable[[Mapping[Identifier, int]], object] = lambda _: None,  # noqa: ARG002
+        check: Callable[[Mapping[Identifier, int]], object] = lambda _: None,
     ) -> dict[Identifier, int]:
-        """Raise UnsupportedOperationError: a REST namespace cannot commit transactions of several tables together."""
-        raise self._no_common_commits([table_identifier(one.id) for one in commits])
+        """Publish prepared Lance transactions of several tables, all at once or not at all.
 
-    def _no_common_commits(self, chosen: Sequence[Identifier]) -> UnsupportedOperationError:
-        return UnsupportedOperationError(
-            f"One commit of the tables {', '.join(map(format_identifier, chosen))}: a client of the server "
-            f"{self._server.settings.uri} commits to one table at a time; open the catalog itself to commit to several"
-        )
+        Returns the new versions. The server's catalog must manage the versions of all tables. Each transaction is
+        rebased on what was committed since it was prepared. `check` is called with the versions each time they are
+        staged; an error that it raises stops the commit.
+        Raises ConcurrentModificationError if a transaction cannot be rebased, UnsupportedOperationError for a new table
+        or if the catalog does not manage the versions.
+        """
+        body = {"ids": [list(table_identifier(one.id)) for one in commits]}
+        with translate_errors("commit_tables"):
+            self._ask("commit_tables", "table/require-common-commits", (), body, _Nothing)
+            return commit_tables(self, commits, check)
 
     def _read(self, operation: str, path: str, identifier: Identifier, query: Mapping[str, Any], answer: type[T]) -> T:
         parameters = {
