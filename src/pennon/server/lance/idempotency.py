@@ -83,10 +83,13 @@ class KeptAnswers:
     def _forget_old(self) -> None:
         """Forget what is expired, and the oldest answers if all take too much memory."""
         now = time.monotonic()
-        for owned, entry in list(self._entries.items()):
+        for _ in range(len(self._entries)):
+            owned, entry = next(iter(self._entries.items()))
             if entry.expires > now and self._bytes <= self._most_bytes:
                 return
-            if entry.answer is not None:
+            if entry.answer is None:
+                self._entries.move_to_end(owned)
+            else:
                 self._forget(owned)
 
     def _forget(self, owned: tuple[str, str]) -> None:
