@@ -142,6 +142,30 @@ def test_bytes_of_a_header_do_not_extend_its_deadline(quick):
         assert read_all(connection) == b""
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /v1/table HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"GET /v1/table HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+        (
+            b"POST /v1/table/t/insert HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+            b"Content-Type: application/vnd.apache.arrow.stream\r\n\r\n1\r\nx\r\n0\r\n"
+        ),
+    ],
+    ids=["headers", "one header", "headers after a body"],
+)
+def test_endless_headers_are_cut_off(tmp_path, begun):
+    line, most = (b"x" * 1000 if begun.endswith(b"X: ") else b"Y: " + b"y" * 995 + b"\r\n"), 4000
+    with serving(tmp_path) as uri, connect(uri) as connection:
+        sent = 0
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall(begun)
+            while sent < most:
+                connection.sendall(line)
+                sent += 1
+        assert sent < most
+
+
 def test_the_next_header_of_a_connection_has_a_deadline_too(quick):
     with connect(quick) as connection:
         connection.sendall(b"GET /iceberg/v1/config HTTP/1.1\r\nHost: localhost\r\n\r\n" + HALF_HEADER)

@@ -93,6 +93,14 @@ def test_tables_are_created_in_the_namespace(attached, catalog, space):
     assert catalog._open_table((space, "made")).to_table().to_pydict() == {"a": []}
 
 
+def test_the_root_is_attached_by_the_delimiter(attached, server, catalog, space, fruit):
+    create_table(catalog, f"{space}_at_root", data=ipc(fruit))
+    attached.execute(f"ATTACH '$' AS root (TYPE lance, ENDPOINT '{server.lance}')")
+    assert rows(attached, f"FROM root.main.{space}_at_root SELECT id WHERE id < 3") == [(1,), (2,)]
+    attached.execute(f"DROP TABLE root.main.{space}_at_root")
+    assert f"{space}_at_root" not in list_tables(catalog)
+
+
 def test_a_missing_table_is_missing(attached):
     with pytest.raises(duckdb.Error, match="not found"):
         attached.execute("FROM lake.main.nothing")
