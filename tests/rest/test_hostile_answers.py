@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 
 import pyarrow as pa
 import pytest
@@ -75,6 +76,15 @@ def test_an_answer_that_does_not_come_in_time_ends(hostile, client, reply):
     hostile.answer(LIST, reply)
     with fails(17), within(10):
         list_namespaces(client)
+
+
+def test_pages_that_never_end_end(hostile, client, monkeypatch):
+    monkeypatch.setattr("pennon.rest.namespace._MOST_PAGES", 20)
+    tokens = itertools.count()
+    hostile.answer("GET /v1/table", Reply(body=lambda _: {"tables": [], "page_token": str(next(tokens))}))
+    with fails(18, "do not end"):
+        client.list_all_tables({})
+    assert hostile.count("GET /v1/table") == 20
 
 
 @pytest.mark.parametrize(

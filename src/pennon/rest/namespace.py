@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import lance_namespace as sdk
 
+from pennon.http_transport import BadAnswerError
 from pennon.identifiers import DELIMITER, namespace_identifier, object_id
 from pennon.requests import operation
 from pennon.rest import routes
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+
+_MOST_PAGES = 100_000
+"""How many pages without a name a server may send."""
 
 
 class RestNamespace(TableContents, TableLifecycle):
@@ -105,7 +110,7 @@ class RestNamespace(TableContents, TableLifecycle):
         if below:
             self.namespace_exists(sdk.NamespaceExistsRequest(id=list(below)))
         prefix = object_id((*below, ""))
-        while True:
+        for _ in range(_MOST_PAGES):
             page = self._server.call(routes.LIST_ALL_TABLES, request)
             delimiter = self._settings.delimiter
             page.tables = [name.replace(delimiter, DELIMITER) for name in page.tables]
@@ -114,6 +119,7 @@ class RestNamespace(TableContents, TableLifecycle):
             if page.tables or not page.page_token or page.page_token == request.page_token:
                 return page
             request = request.model_copy(update={"page_token": page.page_token})
+        raise BadAnswerError(f"list_all_tables: the pages of the server {self._settings.uri} do not end")
 
     @operation(sdk.DeclareTableRequest)
     def declare_table(self, request: sdk.DeclareTableRequest) -> sdk.DeclareTableResponse:
