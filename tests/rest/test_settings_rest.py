@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import pennon
 from pennon import RestNamespace
 from pennon.errors import LanceNamespaceError
-from tests.iceberg.hostile import Reply
+from tests.iceberg.hostile import HostileServer, Reply
+from tests.iceberg.irc_servers import self_signed
 from tests.support import create_namespace, describe_table, fails, list_namespaces, list_tables
 
 SECRETS = {"token": "hidden-token-7", "header.x-api-key": "hidden-key-7", "storage.secret_key": "hidden-secret-7"}
@@ -109,3 +111,15 @@ def test_answers_hold_the_headers_of_the_server(hostile):
     hostile.answer("POST /v1/namespace/a/describe", Reply(body={}, headers={"X-Request-Id": "r7"}))
     found = RestNamespace(uri=hostile.uri).describe_namespace({"id": ["a"]})
     assert found.context["header.x-request-id"] == "r7"
+
+
+def test_a_server_is_trusted_by_its_certificate_alone(tmp_path):
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with HostileServer(context) as server:
+        server.answer("GET /v1/namespace/%24/list", Reply(body={"namespaces": ["a"]}))
+        with fails(18, "TLS"):
+            list_namespaces(RestNamespace(uri=server.uri, token="secret-token"))
+        assert server.asked == []
+        assert list_namespaces(RestNamespace(uri=server.uri, **{"tls.ssl_ca_cert": str(certificate)})) == ["a"]
