@@ -72,14 +72,19 @@ def _evaluate(spark: SparkSession, plan: QueryPlan, scan_of: Callable[[TableRead
         return spark.sql(f"VALUES ({values}) AS counted ({columns})")
     if plan.direct_read is not None:
         return read_rows(spark, plan.direct_read, scan_of).alias(plan.direct_read.name)
-    frames: dict[str, Any] = {one.name: read_rows(spark, one, scan_of) for one in plan.reads}
+    joined = len(plan.reads) > 1
+    frames: dict[str, Any] = {one.name: read_rows(spark, one, scan_of, joined=joined) for one in plan.reads}
     return spark.sql(plan.text, **frames)
 
 
-def read_rows(spark: SparkSession, read: TableRead, scan_of: Callable[[TableRead], Scan | DataFrame]) -> DataFrame:
-    """Return the rows of a planned read."""
+def read_rows(
+    spark: SparkSession, read: TableRead, scan_of: Callable[[TableRead], Scan | DataFrame], *, joined: bool = False
+) -> DataFrame:
+    """Return the rows of a planned read, which the query may join with others."""
     rows = scan_of(read)
-    return scanning.to_dataframe(spark, rows, partials=read.partials) if isinstance(rows, scanning.Scan) else rows
+    if not isinstance(rows, scanning.Scan):
+        return rows
+    return scanning.to_dataframe(spark, rows, partials=read.partials, joined=joined)
 
 
 def _translate(spark: SparkSession, error: Any, text: str, plan: QueryPlan) -> Exception:

@@ -47,10 +47,12 @@ _VARIABLE_WIDTH = 32
 # function gets numbers that are as large as the table, and a filter keeps only one for each split. Numbers take time
 # too, so their size is at most this many times the threshold for broadcasts.
 _BEYOND_BROADCAST = 8
-_ALWAYS_LARGE = 256 * 1024 * 1024
+_LARGE_THRESHOLD = 32 * 1024 * 1024  # if the setting cannot be parsed
 _NUMBER_BYTES = 8
 # What a row takes in Spark's memory besides its values, as Spark estimates it.
 _ROW_OVERHEAD = 8
+# The rows that a predicate keeps are counted before a join is planned, if the table has at most this many rows.
+_COUNTED_ROWS = 2_000_000
 # Sizes in Spark's settings.
 _SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
@@ -87,7 +89,8 @@ class Scan:
     def memory_bytes(self) -> int:
         """An estimate of the size of the result in Spark's memory. Files may be much smaller: they are compressed."""
         rows = self.rows if self.limit is None else min(self.limit, self.rows)
-        return max(self.bytes, int(rows * (_ROW_OVERHEAD + _row_bytes(self.projected_schema()))))
+        in_memory = _ROW_OVERHEAD + _row_bytes(self.projected_schema())
+        return int(rows * max(self.bytes / max(self.rows, 1), in_memory))
 
     def projected_schema(self) -> pa.Schema:
         """Return the Arrow schema of the columns to read, with the types of the table."""
@@ -207,12 +210,18 @@ def _is_answered_by_index(dataset: Any, plan: str) -> bool:
 
 
 def to_dataframe(
-    spark: SparkSession, scan: Scan, *, parallelism: int | None = None, partials: PartialAggregates | None = None
+    spark: SparkSession,
+    scan: Scan,
+    *,
+    parallelism: int | None = None,
+    partials: PartialAggregates | None = None,
+    joined: bool = False,
 ) -> DataFrame:
     """Return a DataFrame of a scan, which is planned now.
 
     The driver reads results that are known to be small, and small results of an index. Tasks read all others, one for
-    each split. With `partials`, the DataFrame contains these aggregates of the rows.
+    each split. With `partials`, the DataFrame contains these aggregates of the rows. If the rows are `joined` with
+    others, Spark learns how many of them the predicate keeps, if counting them is cheap.
     """
     schema = scan.spark_schema() if partials is None else partials.spark_schema(scan.spark_schema())
     here = _read_on_driver(scan, partials)
@@ -224,7 +233,10 @@ def to_dataframe(
 
     # Without keys, the aggregates are one row.
     size = scan.memory_bytes if partials is None or partials.keys else 0
-    weight = _numbers_per_split(min(size, _announced_bytes(spark)), len(splits))
+    threshold = _broadcast_threshold(spark)
+    if joined and partials is None and size > threshold > 0:
+        size = _measure_kept_rows(scan)
+    weight = _numbers_per_split(min(size, _BEYOND_BROADCAST * threshold), len(splits))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark may close the connection before it has sent all numbers, when it has enough rows.
@@ -240,14 +252,22 @@ def to_dataframe(
     return frame if scan.limit is None else frame.limit(scan.limit)
 
 
-def _announced_bytes(spark: SparkSession) -> int:
-    """Return a size that Spark does not broadcast."""
+def _measure_kept_rows(scan: Scan) -> int:
+    """Return the size of the rows that the predicate keeps; if counting them is expensive, that of all rows."""
+    if scan.where is None or not (scan.indexed or scan.rows <= _COUNTED_ROWS):
+        return scan.memory_bytes
+    kept = int(scan.table.open().count_rows(scan.where))
+    return replace(scan, limit=kept if scan.limit is None else min(kept, scan.limit)).memory_bytes
+
+
+def _broadcast_threshold(spark: SparkSession) -> int:
+    """Return the size up to which Spark broadcasts a side of a join; 0 if it never does."""
     # No default here: PySpark would return it instead of Spark's own default.
     setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     size = _SIZE.fullmatch(str(setting).strip().lower())
     if size is None:
-        return _ALWAYS_LARGE
-    return _BEYOND_BROADCAST * max(int(size[1]), 0) * int(1024 ** " kmgtp".index(size[2] or " "))
+        return _LARGE_THRESHOLD
+    return max(int(size[1]), 0) * int(1024 ** " kmgtp".index(size[2] or " "))
 
 
 def _numbers_per_split(size: int, splits: int) -> int:
