@@ -12,7 +12,8 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import UnauthorizedError
 
 from pennon import IcebergNamespace
-from pennon.server.access import Access, is_loopback
+from pennon.server.access import Access
+from pennon.server.loopback import is_loopback
 from tests.iceberg.irc_servers import facade
 from tests.server.http_client import Client
 from tests.support import fails

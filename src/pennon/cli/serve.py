@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pennon.catalog_namespace import CatalogNamespace
     from pennon.server.operation.tracing import Tracer
+    from pennon.server.running import Certificate
 
 app = new_app()
 
@@ -41,12 +42,30 @@ def serve(
     session: Session,
     *,
     host: Annotated[
-        str, option("--host", "The address to listen on. Other addresses than loopback need a token.")
+        str, option("--host", "The address to listen on. Other addresses than loopback need a token or a policy.")
     ] = "127.0.0.1",
     port: Annotated[int, option("--port", "The port; 0 for any free port.", min=0, max=65535)] = _PORT,
     token_file: Annotated[
         Path | None,
         option("--token-file", "A file with the bearer token. The default is PENNON_SERVER_TOKEN.", metavar=FILE),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        option("--policy", "A file with users and what each may do. It is read again when it changes.", metavar=FILE),
+    ] = None,
+    audit_log: Annotated[
+        str | None,
+        option(
+            "--audit-log", "Append a JSON line for each change and each denial to this file; - is stderr.", metavar=FILE
+        ),
+    ] = None,
+    vending: Annotated[
+        Path | None,
+        option(
+            "--vending",
+            "A file that says which storage credentials clients get for their tables. The default is none.",
+            metavar=FILE,
+        ),
     ] = None,
     tls_cert: Annotated[
         Path | None, option("--tls-cert", "Serve over https with this certificate (PEM).", metavar=FILE)
@@ -112,16 +131,14 @@ def serve(
         from pennon.server.operation.health import HealthEndpoints, Readiness
         from pennon.server.operation.metrics import Metrics
         from pennon.server.operation.observer import Observer
+        from pennon.server.security import Security
     except ModuleNotFoundError as error:
         raise CommandFailure(
             f"'serve' needs {error.name}, which is not installed: pip install 'pennon[server]'", ExitCode.UNSUPPORTED
         ) from error
-    if tls_key is not None and tls_cert is None:
-        raise CommandFailure("--tls-key needs --tls-cert")
-    rule = access.chosen(host, os.environ, token_file)
-    certificate = None if tls_cert is None else running.Certificate(tls_cert, tls_key)
-    if certificate is not None:
-        certificate.require_usable()
+    security = Security.open(policy, audit_log, vending)
+    rule = access.chosen(host, os.environ, token_file, security.policy)
+    certificate = _certificate(tls_cert, tls_key)
     if rule.token is not None:
         session.hidden.add(rule.token)
     limits = Limits(
@@ -141,7 +158,7 @@ def serve(
             raise CommandFailure(f"Cannot listen on {host}:{port}: {error.strerror}", ExitCode.UNREACHABLE) from error
         with taken, translate_failures("serve"):
             # Check the address that the name resolved to.
-            access.chosen(taken.getsockname()[0], os.environ, token_file)
+            access.chosen(taken.getsockname()[0], os.environ, token_file, security.policy)
             catalog = namespace.catalog if isinstance(namespace, DirectoryNamespace) else None
             hidden = (
                 0 if catalog is None else len(listing.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
@@ -150,7 +167,16 @@ def serve(
             root = namespace.namespace_id() if catalog is None else catalog.store.identity()
             iceberg = None if catalog is None else f"{url}{application.ICEBERG}"
             metrics, readiness = Metrics(), Readiness(lambda: _probe(namespace))
-            app_ = application.build(namespace, rule, catalog=catalog, limits=limits, metrics=metrics)
+            app_ = application.build(
+                namespace,
+                rule,
+                catalog=catalog,
+                guard=security.guard,
+                limits=limits,
+                metrics=metrics,
+                audit=security.audit,
+                vending=security.vending,
+            )
             served = running.server(
                 HealthEndpoints(Observer(app_, metrics, tracer), readiness),
                 certificate=certificate,
@@ -164,6 +190,7 @@ def serve(
                 "lance": url,
                 "iceberg": iceberg,
                 "token": rule.token is not None,
+                "policy": None if policy is None else str(policy),
                 "hidden": hidden,
             }
 
@@ -179,6 +206,19 @@ def serve(
             sys.stdout.flush()
             logs.configure(as_json=log_format is LogFormat.JSON, requests=log_requests, secrets=session.hidden)
             served.run(sockets=[taken])
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> "Certificate | None":
+    """Return the files for TLS, or None. Raises CommandFailure or InvalidInputError if they cannot be used."""
+    from pennon.server.running import Certificate
+
+    if certificate is None:
+        if key is not None:
+            raise CommandFailure("--tls-key needs --tls-cert")
+        return None
+    found = Certificate(certificate, key)
+    found.require_usable()
+    return found
 
 
 @contextmanager

@@ -1,23 +1,25 @@
-"""Decide who may send requests: only this machine, or clients with the token."""
+"""Decide who may send requests: only this machine, clients with the token, or the users of a policy."""
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pennon.errors import InvalidInputError
+from pennon.server.loopback import is_loopback
+from pennon.server.permissions.users import Users
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from pennon.server.permissions.policy_file import PolicySource
+
 TOKEN_VARIABLE = "PENNON_SERVER_TOKEN"  # noqa: S105 - the variable's name
 _SHORTEST_TOKEN = 16
 _SCHEME = "bearer "
-_LOCAL_NAMES = {"localhost"}
 _OWN_PAGE, _NO_PAGE = "same-origin", "none"
 
 
@@ -26,15 +28,21 @@ class Access:
     """The rule by which requests are let in. The token never shows."""
 
     token: str | None = field(default=None, repr=False)
+    users: Users | None = None
+    """The users of a policy. Without them, there is one user, who may do everything."""
 
     def refusal(self, headers: Mapping[str, str], scheme: str) -> tuple[int, str, str] | None:
-        """Return the status, type and message of a refusal, or None if the request is allowed."""
-        if self.token is not None:
-            given = headers.get("authorization", "")
-            proof = given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].lower() == _SCHEME else ""
+        """Return the status, type and message of a refusal, or None.
+
+        If there are users, the caller has to authenticate the bearer token after that.
+        """
+        if self.users is not None:
+            if not bearer_token(headers):
+                return unauthenticated("A bearer token is needed, and none was given")
+        elif self.token is not None:
             # Compared as bytes, in a time that says nothing of how much of it is right.
-            if not hmac.compare_digest(proof.encode("utf-8", "replace"), self.token.encode()):
-                return 401, "NotAuthorizedException", "A bearer token is needed, and none or a wrong one was given"
+            if not hmac.compare_digest(bearer_token(headers).encode("utf-8", "replace"), self.token.encode()):
+                return unauthenticated("A bearer token is needed, and none or a wrong one was given")
         # Without a token, a web page that a browser was tricked to load under a name of its own must not get in.
         elif not is_loopback(_host_of(headers.get("host", ""))):
             return 403, "ForbiddenException", "Without a token, only this machine is served, by a name of its own"
@@ -43,25 +51,30 @@ class Access:
         return None
 
 
-def chosen(host: str, environment: Mapping[str, str], token_file: Path | None) -> Access:
-    """Make the rule for an address to listen at; 13 unless it is loopback or a token is given."""
+def unauthenticated(message: str) -> tuple[int, str, str]:
+    """Return the refusal of a request whose sender is not known."""
+    return 401, "NotAuthorizedException", message
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """Return the bearer token of a request, or an empty text."""
+    given = headers.get("authorization", "")
+    return given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].lower() == _SCHEME else ""
+
+
+def chosen(
+    host: str, environment: Mapping[str, str], token_file: Path | None, policy: PolicySource | None = None
+) -> Access:
+    """Make the rule for an address to listen at; 13 unless it is loopback, or a token or a policy is given."""
     token = _token(environment, token_file)
+    if policy is not None:
+        return Access(token, Users(policy, token=token))
     if token is None and not is_loopback(host):
         raise InvalidInputError(
-            f"Listening at {host!r} lets other machines in, which needs a token: set {TOKEN_VARIABLE} or give "
-            "--token-file"
+            f"Listening at {host!r} lets other machines in, which needs a token or a policy: set {TOKEN_VARIABLE}, or "
+            "give --token-file or --policy"
         )
     return Access(token)
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if a name or address is this machine and cannot be reached from others."""
-    if host.lower() in _LOCAL_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_own_page(headers: Mapping[str, str], scheme: str) -> bool:

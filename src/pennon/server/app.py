@@ -16,7 +16,9 @@ from pennon.server.iceberg.errors import ProtocolError
 from pennon.server.lance import routes as lance_routes
 from pennon.server.operation.limits import Limits
 from pennon.server.operation.metrics import Metrics, MetricsEndpoint
+from pennon.server.operation.request_ids import current_request_id
 from pennon.server.operation.turns import Turns
+from pennon.server.permissions.audit import Audit, AuditLog
 from pennon.server.permissions.rights import OpenGuard
 from pennon.server.refusals import refuse
 from pennon.server.requests import Gate, describe_faults
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.server.access import Access
     from pennon.server.permissions.rights import Guard
+    from pennon.server.vending.vendor import Vending
 
 ICEBERG = "/iceberg"
 _log = logging.getLogger(__name__)
@@ -46,6 +49,8 @@ def build(
     guard: Guard | None = None,
     limits: Limits | None = None,
     metrics: Metrics | None = None,
+    audit: AuditLog | None = None,
+    vending: Vending | None = None,
 ) -> FastAPI:
     """Make the application over a namespace, which the caller closes when nobody serves it any more.
 
@@ -53,9 +58,10 @@ def build(
     """
     limits, metrics = limits or Limits(), metrics or Metrics()
     app = FastAPI(title="Pennon", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    app.include_router(lance_routes.router(namespace, guard or OpenGuard()), prefix=LANCE)
+    guard = guard or OpenGuard()
+    app.include_router(lance_routes.router(namespace, guard, vending), prefix=LANCE)
     if catalog is not None:
-        app.include_router(routes.router(catalog), prefix=ICEBERG)
+        app.include_router(routes.router(catalog, guard), prefix=ICEBERG)
     for kind in (LanceNamespaceError, ProtocolError):
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -67,6 +73,9 @@ def build(
     app.add_middleware(MetricsEndpoint, metrics=metrics)
     # The last one is asked first.
     app.add_middleware(Gate, access=access)
+    if audit is not None:
+        # Around the gate, so that its refusals are recorded.
+        app.add_middleware(Audit, log=audit, request_id=current_request_id)
     return app
 
 

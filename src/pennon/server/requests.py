@@ -12,8 +12,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, ServiceUnavailableError, UnauthenticatedError
+from pennon.server.access import bearer_token, unauthenticated
 from pennon.server.iceberg.errors import ProtocolError
+from pennon.server.permissions.rights import SCOPE_KEY
+from pennon.server.permissions.users import TOKEN_USER
 from pennon.server.refusals import refuse
 
 if TYPE_CHECKING:
@@ -34,7 +37,9 @@ BODY_SECONDS = 30.0
 Model = TypeVar("Model", bound=BaseModel)
 _MOST_FAULTS = 20
 _LONGEST_TEXT = 1000
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("pennon_bodies")
+_bodies: RunVar[anyio.CapacityLimiter] = RunVar("pennon_bodies")
+_authenticating: RunVar[anyio.CapacityLimiter] = RunVar("pennon_authenticating")
+_MOST_AUTHENTICATING = 16
 
 
 class Gate:
@@ -47,7 +52,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] == "http":
-            refused = self._access.refusal(Headers(scope=scope), scope["scheme"])
+            refused = await self._identify(scope)
             if refused is not None:
                 challenge = {"WWW-Authenticate": "Bearer"} if refused[0] == 401 else None  # noqa: PLR2004 - needs proof
                 await refuse(scope["path"], *refused, headers=challenge)(scope, receive, send)
@@ -59,6 +64,25 @@ class Gate:
                 await refuse(scope["path"], 400, "BadRequestException", str(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _identify(self, scope: Scope) -> tuple[int, str, str] | None:
+        """Find out who asks. Return the refusal if nobody does who may."""
+        headers, users = Headers(scope=scope), self._access.users
+        refused = self._access.refusal(headers, scope["scheme"])
+        if refused is not None or users is None:
+            if self._access.token is not None:
+                scope[SCOPE_KEY] = TOKEN_USER
+            return refused
+        try:
+            # A provider's keys may have to be fetched. Requests of other users do not wait for that.
+            scope[SCOPE_KEY] = await anyio.to_thread.run_sync(
+                users.authenticate, bearer_token(headers), limiter=_limiter_of(_authenticating, _MOST_AUTHENTICATING)
+            )
+        except UnauthenticatedError as error:
+            return unauthenticated(str(error))
+        except ServiceUnavailableError as error:
+            return 503, "ServiceUnavailableException", str(error)
+        return None
 
 
 def decoded(raw: bytes) -> str:
@@ -84,7 +108,7 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     async def read(request: Request) -> Model:
         content = await read_body(request)
         # Not on the event loop, and one at a time: between two bodies, other requests have their turn.
-        return await anyio.to_thread.run_sync(parsed, content, model, limiter=_parsing())
+        return await anyio.to_thread.run_sync(parsed, content, model, limiter=_limiter_of(_bodies, 1))
 
     return read
 
@@ -97,7 +121,7 @@ async def read_object(request: Request) -> dict[str, Any] | bytes:
     content = await read_body(request, may_be_empty=True)
     if len(content) <= SMALL_BODY:
         return content
-    return await anyio.to_thread.run_sync(parse_object, content, limiter=_parsing())
+    return await anyio.to_thread.run_sync(parse_object, content, limiter=_limiter_of(_bodies, 1))
 
 
 def parse_small_object(content: bytes) -> dict[str, Any]:
@@ -169,12 +193,12 @@ def describe_faults(found: Iterable[Mapping[str, Any]]) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _parsing() -> anyio.CapacityLimiter:
-    """Return the limiter of this event loop."""
+def _limiter_of(place: RunVar[anyio.CapacityLimiter], most: int) -> anyio.CapacityLimiter:
+    """Return the limiter of this event loop for one kind of work."""
     try:
-        return _limiter.get()
+        return place.get()
     except LookupError:
-        _limiter.set(made := anyio.CapacityLimiter(1))
+        place.set(made := anyio.CapacityLimiter(most))
         return made
 
 

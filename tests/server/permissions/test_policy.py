@@ -176,7 +176,7 @@ def test_a_change_is_in_force_and_an_invalid_one_is_not(tmp_path, monkeypatch, c
     assert "emperor" in caplog.text
     assert "Cannot read the policy" in caplog.text
     written.file.write_text("grants: []\n")
-    with fails(4):
+    with fails(1):
         guard.require(ann, Right.READ, ("a", "t"), kind="table")
     with pytest.raises(UnauthenticatedError):
         users.authenticate(written.keys["ann"])
@@ -187,6 +187,7 @@ def test_what_cannot_be_seen_is_not_found():
     bob = Principal("bob")
     cases = [
         (Right.READ, "table", ("sales", "eu", "others"), 4, "Table not found: 'sales.eu.others'"),
+        (Right.READ, "table", ("sales", "us", "t"), 1, "Namespace not found: 'sales.us'"),
         (Right.SEE, "namespace", ("sales", "us"), 1, "Namespace not found: 'sales.us'"),
         (Right.CREATE, "table", ("sales", "us", "t"), 1, "parent of 'sales.us.t'"),
         (Right.CREATE, "table", ("sales", "eu", "new"), 15, "'create' on table 'sales.eu.new'"),

@@ -8,15 +8,31 @@ from pennon.directory import namespaces
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.server.iceberg.errors import UNPROCESSABLE, ProtocolError
+from pennon.server.permissions.listings import visible_page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pennon.directory.catalog import Catalog
     from pennon.server.iceberg.models import CreateNamespaceRequest, UpdateNamespacePropertiesRequest
 
 
-def list_namespaces(catalog: Catalog, parent: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
-    """Return a page of the namespaces below one. Raises NamespaceNotFoundError if that one does not exist."""
-    names, following = namespaces.list_children(catalog, parent, token, size)
+def list_namespaces(
+    catalog: Catalog,
+    parent: Identifier,
+    token: str | None,
+    size: int | None,
+    choose: Callable[[list[str]], list[str]],
+) -> dict[str, Any]:
+    """Return a page of those namespaces below one that `choose` keeps.
+
+    Raises NamespaceNotFoundError if the one above does not exist.
+    """
+
+    def fetch(token: str | None, limit: int | None) -> tuple[list[str], str | None]:
+        return namespaces.list_children(catalog, parent, token, limit)
+
+    names, following = visible_page(fetch, choose, token, size)
     return {"namespaces": [[*parent, name] for name in names], "next-page-token": following}
 
 

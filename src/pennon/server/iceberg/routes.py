@@ -11,11 +11,12 @@ from starlette.responses import JSONResponse, Response
 from pennon.directory.catalog import Catalog
 from pennon.errors import LanceNamespaceError, UnsupportedOperationError, translate_errors
 from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, ONLY_LANCE, PURGE, TTL
-from pennon.identifiers import ROOT, format_identifier
+from pennon.identifiers import ROOT, Identifier, format_identifier
 from pennon.paging import require_token
-from pennon.server.iceberg import commits, creation, documents, models, namespaces, path_names, tables
+from pennon.server.iceberg import bodies, commits, creation, documents, namespaces, needs, path_names, tables
 from pennon.server.iceberg.errors import ProtocolError
-from pennon.server.requests import body_of
+from pennon.server.permissions.authorization import authorize
+from pennon.server.permissions.rights import Guard, Kind, Need, Right, principal_of
 
 _log = logging.getLogger(__name__)
 _NAMESPACES = "/namespaces"
@@ -49,26 +50,36 @@ def _page_size(request: Request, asked: Annotated[int | None, Query(alias="pageS
     return None if asked is None else min(asked, request.app.state.limits.page_size)
 
 
-CreateNamespace = Annotated[models.CreateNamespaceRequest, Depends(body_of(models.CreateNamespaceRequest))]
-UpdateProperties = Annotated[
-    models.UpdateNamespacePropertiesRequest, Depends(body_of(models.UpdateNamespacePropertiesRequest))
-]
-CreateTable = Annotated[models.CreateTableRequest, Depends(body_of(models.CreateTableRequest))]
-RenameTable = Annotated[models.RenameTableRequest, Depends(body_of(models.RenameTableRequest))]
-UpdateTable = Annotated[models.CommitTableRequest, Depends(body_of(models.CommitTableRequest))]
-CommitTransaction = Annotated[models.CommitTransactionRequest, Depends(body_of(models.CommitTransactionRequest))]
 PageToken = Annotated[str | None, Query(alias="pageToken")]
 PageSize = Annotated[int | None, Depends(_page_size)]
 
 
-def router(catalog: Catalog) -> APIRouter:
+class _Routes:
+    """The routes, each with the rights that it needs."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = needs.IcebergGuard(guard)
+        self.router = APIRouter(prefix="/v1", default_response_class=JSONResponse)
+
+    def add(self, method: str, path: str, handler: Callable[..., Any], rule: needs.Rule) -> None:
+        """Add a route. Its rule is asked before the handler is called."""
+        operation = "".join(part.capitalize() for part in handler.__name__.strip("_").split("_"))
+        changes = method not in {"GET", "HEAD"}
+
+        async def check(request: Request, needed: Annotated[list[Need], Depends(rule)]) -> None:
+            authorize(request.scope, self.guard, needed, operation=operation, changes=changes)
+
+        self.router.add_api_route(path, handler, methods=[method], response_model=None, dependencies=[Depends(check)])
+
+
+def router(catalog: Catalog, guard: Guard) -> APIRouter:
     """Make the routes over a catalog. Each runs in a thread of its own."""
-    made = APIRouter(prefix="/v1", default_response_class=JSONResponse)
-    made.add_api_route("/config", _config, methods=["GET"], response_model=None)
+    made = _Routes(guard)
+    made.add("GET", "/config", _config, needs.nothing)
     _add_namespaces(made, catalog)
     _add_tables(made, catalog)
     _add_commits(made, catalog)
-    return made
+    return made.router
 
 
 def _config() -> dict[str, Any]:
@@ -81,14 +92,17 @@ def _done() -> Response:
     return Response(status_code=_NOTHING)
 
 
-def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
-    def list_namespaces(size: PageSize, token: PageToken = None, parent: str | None = None) -> Response:
+def _add_namespaces(made: _Routes, catalog: Catalog) -> None:
+    def list_namespaces(
+        request: Request, size: PageSize, token: PageToken = None, parent: str | None = None
+    ) -> Response:
         with translate_errors("ListNamespaces"):
             above = path_names.namespace_of(parent) if parent else ROOT
             require_token(token)
-            return _answer(namespaces.list_namespaces(catalog, above, token or None, size))
+            choose = _visible(made.guard, request, above, "namespace")
+            return _answer(namespaces.list_namespaces(catalog, above, token or None, size, choose))
 
-    def create_namespace(body: CreateNamespace) -> dict[str, Any]:
+    def create_namespace(body: bodies.CreateNamespace) -> dict[str, Any]:
         with translate_errors("CreateNamespace"):
             return namespaces.create(catalog, body)
 
@@ -106,25 +120,27 @@ def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
             namespaces.drop(catalog, path_names.namespace_of(namespace))
         return _done()
 
-    def update_properties(namespace: str, body: UpdateProperties) -> dict[str, Any]:
+    def update_properties(namespace: str, body: bodies.UpdateProperties) -> dict[str, Any]:
         with translate_errors(f"UpdateProperties of {namespace!r}"):
             return namespaces.update(catalog, path_names.namespace_of(namespace), body)
 
-    _add(made, "GET", _NAMESPACES, list_namespaces)
-    _add(made, "POST", _NAMESPACES, create_namespace)
-    _add(made, "GET", _NAMESPACE, load_namespace)
-    _add(made, "HEAD", _NAMESPACE, namespace_exists)
-    _add(made, "DELETE", _NAMESPACE, drop_namespace)
-    _add(made, "POST", _NAMESPACE + "/properties", update_properties)
+    made.add("GET", _NAMESPACES, list_namespaces, needs.to_list_namespaces)
+    made.add("POST", _NAMESPACES, create_namespace, needs.to_create_namespace)
+    made.add("GET", _NAMESPACE, load_namespace, needs.on_namespace(Right.READ))
+    made.add("HEAD", _NAMESPACE, namespace_exists, needs.on_namespace(Right.SEE))
+    made.add("DELETE", _NAMESPACE, drop_namespace, needs.on_namespace(Right.MANAGE))
+    made.add("POST", _NAMESPACE + "/properties", update_properties, needs.on_namespace(Right.MANAGE))
 
 
-def _add_tables(made: APIRouter, catalog: Catalog) -> None:
-    def list_tables(namespace: str, size: PageSize, token: PageToken = None) -> Response:
+def _add_tables(made: _Routes, catalog: Catalog) -> None:
+    def list_tables(request: Request, namespace: str, size: PageSize, token: PageToken = None) -> Response:
         with translate_errors(f"ListTables of {namespace!r}"):
+            above = path_names.namespace_of(namespace)
             require_token(token)
-            return _answer(tables.list_tables(catalog, path_names.namespace_of(namespace), token or None, size))
+            choose = _visible(made.guard, request, above, "table")
+            return _answer(tables.list_tables(catalog, above, token or None, size, choose))
 
-    def create_table(namespace: str, body: CreateTable) -> Response:
+    def create_table(namespace: str, body: bodies.CreateTable) -> Response:
         with translate_errors(f"CreateTable in {namespace!r}"):
             identifier = creation.create_table(catalog, path_names.namespace_of(namespace), body)
             return _loaded(documents.load_table(catalog, identifier))
@@ -161,7 +177,7 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
                 tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
         return _done()
 
-    def rename_table(body: RenameTable) -> Response:
+    def rename_table(body: bodies.RenameTable) -> Response:
         with translate_errors("RenameTable"):
             tables.rename(catalog, body)
         return _done()
@@ -172,17 +188,17 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
             "it into the catalog"
         )
 
-    _add(made, "GET", _TABLES, list_tables)
-    _add(made, "POST", _TABLES, create_table)
-    _add(made, "GET", _TABLE, load_table)
-    _add(made, "HEAD", _TABLE, table_exists)
-    _add(made, "DELETE", _TABLE, drop_table)
-    _add(made, "POST", "/tables/rename", rename_table)
-    _add(made, "POST", _NAMESPACE + "/register", register_table)
+    made.add("GET", _TABLES, list_tables, needs.on_namespace(Right.SEE))
+    made.add("POST", _TABLES, create_table, needs.to_create_table)
+    made.add("GET", _TABLE, load_table, needs.on_table(Right.READ))
+    made.add("HEAD", _TABLE, table_exists, needs.on_table(Right.SEE))
+    made.add("DELETE", _TABLE, drop_table, needs.to_drop_table(catalog.settings.drop_ttl_ms))
+    made.add("POST", "/tables/rename", rename_table, needs.to_rename)
+    made.add("POST", _NAMESPACE + "/register", register_table, needs.on_namespace(Right.SEE))
 
 
-def _add_commits(made: APIRouter, catalog: Catalog) -> None:
-    def update_table(namespace: str, table: str, body: UpdateTable) -> Response:
+def _add_commits(made: _Routes, catalog: Catalog) -> None:
+    def update_table(namespace: str, table: str, body: bodies.UpdateTable) -> Response:
         with translate_errors(f"UpdateTable of {table!r}"):
             identifier = path_names.table_of(namespace, table)
             commits.update_table(catalog, identifier, body)
@@ -193,13 +209,19 @@ def _add_commits(made: APIRouter, catalog: Catalog) -> None:
             _log.warning("table %s is changed, and cannot be shown: %s", format_identifier(identifier), error)
             raise ProtocolError(500, "CommitStateUnknownException", f"The table is changed, but: {error}") from error
 
-    def commit_transaction(body: CommitTransaction) -> Response:
+    def commit_transaction(body: bodies.CommitTransaction) -> Response:
         with translate_errors("CommitTransaction"):
             commits.commit_transaction(catalog, body)
         return _done()
 
-    _add(made, "POST", _TABLE, update_table)
-    _add(made, "POST", "/transactions/commit", commit_transaction)
+    made.add("POST", _TABLE, update_table, needs.to_update_table)
+    made.add("POST", "/transactions/commit", commit_transaction, needs.to_commit_transaction)
+
+
+def _visible(guard: Guard, request: Request, parent: Identifier, kind: Kind) -> Callable[[list[str]], list[str]]:
+    """Return a function that keeps the names in a namespace that the principal of a request may see."""
+    principal = principal_of(request.scope)
+    return lambda names: [one[-1] for one in guard.visible(principal, [(*parent, name) for name in names], kind=kind)]
 
 
 def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
@@ -213,7 +235,3 @@ def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
 def _answer(document: dict[str, Any]) -> Response:
     # Large answers are written here, by the thread of the request; FastAPI would do it on the event loop.
     return JSONResponse(document)
-
-
-def _add(made: APIRouter, method: str, path: str, handler: Callable[..., Any]) -> None:
-    made.add_api_route(path, handler, methods=[method], response_model=None)

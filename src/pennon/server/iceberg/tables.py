@@ -11,9 +11,10 @@ from pennon.directory.lookup import listing
 from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, table_not_found
 from pennon.server.iceberg import documents
+from pennon.server.permissions.listings import visible_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pennon.directory.catalog import Catalog
     from pennon.server.iceberg.models import RenameTableRequest
@@ -31,9 +32,22 @@ def translate_not_found(identifier: Identifier) -> Iterator[None]:
         raise table_not_found(identifier) from error
 
 
-def list_tables(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
-    """Return a page of a namespace's tables. Raises NamespaceNotFoundError if it does not exist."""
-    names, following = listing.list_tables(catalog, namespace, token, size, include_declared=True)
+def list_tables(
+    catalog: Catalog,
+    namespace: Identifier,
+    token: str | None,
+    size: int | None,
+    choose: Callable[[list[str]], list[str]],
+) -> dict[str, Any]:
+    """Return a page of those tables of a namespace that `choose` keeps.
+
+    Raises NamespaceNotFoundError if the namespace does not exist.
+    """
+
+    def fetch(token: str | None, limit: int | None) -> tuple[list[str], str | None]:
+        return listing.list_tables(catalog, namespace, token, limit, include_declared=True)
+
+    names, following = visible_page(fetch, choose, token, size)
     identifiers = [{"namespace": list(namespace), "name": name} for name in names]
     return {"identifiers": identifiers, "next-page-token": following}
 

@@ -40,9 +40,9 @@ from pennon.server.lance.extension_models import (
     VersionManagement,
     Versions,
 )
-from pennon.server.lance.needs import Need, on_namespace, on_root, on_table
+from pennon.server.lance.needs import on_namespace, on_root, on_table
 from pennon.server.lance.operations import Operation
-from pennon.server.permissions.rights import Right
+from pennon.server.permissions.rights import Need, Right
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -164,7 +164,7 @@ def _to_undrop(request: UndropTable) -> Iterable[Need]:
     identifier = table_identifier(request.id)
     yield Need(Right.MANAGE, "table", identifier)
     if request.as_id is not None:
-        yield Need(Right.CREATE, "namespace", table_identifier(request.as_id)[:-1])
+        yield Need(Right.CREATE, "table", table_identifier(request.as_id))
 
 
 def _to_purge(request: PurgeTables) -> Iterable[Need]:
@@ -173,8 +173,8 @@ def _to_purge(request: PurgeTables) -> Iterable[Need]:
     return [Need(Right.ADMINISTER, "table", table_identifier(one)) for one in request.ids]
 
 
-def _in_parent(request: OnObject) -> Iterable[Need]:
-    return [Need(Right.CREATE, "namespace", table_identifier(request.id)[:-1])]
+def _to_create(request: OnObject) -> Iterable[Need]:
+    return [Need(Right.CREATE, "table", table_identifier(request.id))]
 
 
 def _on_each(right: Right) -> Callable[[Tables], Iterable[Need]]:
@@ -226,10 +226,10 @@ EXTENSIONS: tuple[Operation, ...] = (
         on_namespace(Right.MANAGE),
         perform=_alter_properties,
     ),
-    _read("NewTableLocation", f"{_TABLE}/new-location", OnObject, _in_parent, perform=_new_location),
-    _change("AdoptTable", f"{_TABLE}/adopt", Adopt, _in_parent, perform=_adopt_table),
-    _read("RequireNewTableLocation", f"{_TABLE}/require-new-location", Located, _in_parent, perform=_require_location),
-    _change("DiscardTableLocation", f"{_TABLE}/discard-location", Located, _in_parent, perform=_discard_location),
+    _read("NewTableLocation", f"{_TABLE}/new-location", OnObject, _to_create, perform=_new_location),
+    _change("AdoptTable", f"{_TABLE}/adopt", Adopt, _to_create, perform=_adopt_table),
+    _read("RequireNewTableLocation", f"{_TABLE}/require-new-location", Located, _to_create, perform=_require_location),
+    _change("DiscardTableLocation", f"{_TABLE}/discard-location", Located, _to_create, perform=_discard_location),
     _read(
         "LatestTableVersions", "/pennon/table/latest-versions", Tables, _on_each(Right.READ), perform=_latest_versions
     ),

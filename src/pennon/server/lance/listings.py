@@ -1,11 +1,13 @@
-"""Pages of listings, with only what a principal may see."""
+"""Listings, with only what a principal may see."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pennon.identifiers import DELIMITER, Identifier, object_id, split_object_id
-from pennon.paging import encode_token
+from lance_namespace import ListNamespacesResponse, ListTablesResponse
+
+from pennon.identifiers import Identifier, split_object_id
+from pennon.server.permissions.listings import visible_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from pennon.server.permissions.rights import Guard, Kind, Principal
+
+_KINDS: dict[str, Kind] = {"namespaces": "namespace", "tables": "table"}
+_RESPONSES: dict[str, type[BaseModel]] = {"namespaces": ListNamespacesResponse, "tables": ListTablesResponse}
 
 
 def list_visible(
@@ -26,27 +31,19 @@ def list_visible(
 ) -> BaseModel:
     """Return a page of the names that the principal may see, and a token if there are more of them.
 
-    Neither the page nor the token depends on other names. With a delimiter, the names are full identifiers.
+    With a delimiter, the names are full identifiers.
     """
-    kind: Kind = "namespace" if lists == "namespaces" else "table"
     parent: Identifier = tuple(request.id or ())
-    # One more than asked for, to know whether there is another page.
-    most = request.limit + 1 if request.limit is not None and request.limit > 0 else None
-    found: list[Identifier] = []
-    token = request.page_token
-    while True:
-        left = request.limit if most is None else most - len(found)
-        page = fetch(request.model_copy(update={"page_token": token, "limit": left}))
-        names = getattr(page, lists)
-        whole = [split_object_id(name) if delimiter is not None else (*parent, name) for name in names]
-        found += guard.visible(principal, whole, kind=kind)
-        token = page.page_token
-        if not token or (most is not None and len(found) >= most):
-            break
-    following = None
-    if most is not None and len(found) >= most:
-        found = found[: most - 1]
-        following = encode_token(found[-1][-1] if delimiter is None else object_id(found[-1]))
-    shown = [one[-1] if delimiter is None else (delimiter or DELIMITER).join(one) for one in found]
-    shown_page: BaseModel = type(page)(**{lists: shown}, page_token=following)
-    return shown_page
+
+    def fetch_page(token: str | None, limit: int | None) -> tuple[list[str], str | None]:
+        page = fetch(request.model_copy(update={"page_token": token, "limit": limit}))
+        return getattr(page, lists), page.page_token
+
+    def choose(names: list[str]) -> list[str]:
+        whole = [(*parent, name) if delimiter is None else split_object_id(name) for name in names]
+        allowed = set(guard.visible(principal, whole, kind=_KINDS[lists]))
+        return [name for name, identifier in zip(names, whole, strict=True) if identifier in allowed]
+
+    names, token = visible_page(fetch_page, choose, request.page_token, request.limit)
+    shown = names if delimiter is None else [delimiter.join(split_object_id(name)) for name in names]
+    return _RESPONSES[lists](**{lists: shown}, page_token=token)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.identifiers import namespace_identifier, table_identifier
-from pennon.server.permissions.rights import Kind, Right
+from pennon.identifiers import ROOT, namespace_identifier, table_identifier
+from pennon.server.permissions.rights import Kind, Need, Right
 
 if TYPE_CHECKING:
     from lance_namespace import (
@@ -27,17 +26,9 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
 
 _OVERWRITE = "overwrite"
+_TRUSTED = ("location", "storage_options")
 _FOR_GOOD = frozenset({"purge", "force", "ttl"})
 """Entries of the context of a drop that shorten its retention or override a protection."""
-
-
-@dataclass(frozen=True)
-class Need:
-    """A right on an object."""
-
-    right: Right
-    kind: Kind
-    identifier: Identifier
 
 
 Needs = Callable[[Any], Iterable[Need]]
@@ -114,6 +105,9 @@ def to_commit_batch(request: BatchCommitTablesRequest) -> Iterable[Need]:
 
 def _to_create(request: BaseModel, kind: Kind, identifier: Identifier) -> Iterable[Need]:
     yield Need(Right.CREATE, kind, identifier)
+    if any(getattr(request, name, None) is not None for name in _TRUSTED):
+        # A location may have the data of others, and an option may name a server that gets our credentials.
+        yield Need(Right.ADMINISTER, "namespace", ROOT)
     if str(getattr(request, "mode", None) or "").strip().lower() == _OVERWRITE:
         yield Need(Right.MANAGE, kind, identifier)
 

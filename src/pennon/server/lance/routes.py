@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import IO, TYPE_CHECKING, Any
@@ -12,12 +13,15 @@ from fastapi import APIRouter
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
+from pennon.errors import ServiceUnavailableError
+from pennon.identifiers import format_identifier
 from pennon.server.iceberg.errors import ProtocolError
 from pennon.server.lance import errors, idempotency, listings, streams
 from pennon.server.lance.extensions import EXTENSIONS
 from pennon.server.lance.idempotency import KeptAnswers
 from pennon.server.lance.operations import OPERATIONS
 from pennon.server.lance.request_parsing import RequestParser, parse_delimiter
+from pennon.server.permissions.authorization import authorize
 from pennon.server.permissions.rights import principal_of
 from pennon.server.requests import parse_small_object, read_object
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from pennon.catalog_namespace import CatalogNamespace
     from pennon.server.lance.operations import Operation
     from pennon.server.permissions.rights import Guard
+    from pennon.server.vending.vendor import Vending
 
     Body = dict[str, Any] | bytes | IO[bytes]
 
@@ -38,22 +43,20 @@ _FREQUENT = frozenset(
     {"TableExists", "DescribeTable", "QueryTable", "InsertIntoTable", "ListTables", "ListTableVersions"}
 )
 """Operations whose routes come first, because the router compares a path with one route after the other."""
+_log = logging.getLogger(__name__)
 
 
-def router(namespace: CatalogNamespace[Any], guard: Guard) -> APIRouter:
+def router(namespace: CatalogNamespace[Any], guard: Guard, vending: Vending | None = None) -> APIRouter:
     """Make the routes over a namespace. Each operation runs in a thread."""
     made = APIRouter()
     answers = KeptAnswers()
     for operation in sorted((*OPERATIONS, *EXTENSIONS), key=lambda one: one.id not in _FREQUENT):
-        made.add_route(operation.path, _make_endpoint(operation, namespace, guard, answers), methods=[operation.method])
+        handler = _Handler(operation, namespace, guard, answers, vending)
+        made.add_route(operation.path, _make_endpoint(operation, handler), methods=[operation.method])
     return made
 
 
-def _make_endpoint(
-    operation: Operation, namespace: CatalogNamespace[Any], guard: Guard, answers: KeptAnswers
-) -> Callable[[Request], Awaitable[Response]]:
-    handler = _Handler(operation, namespace, guard, answers)
-
+def _make_endpoint(operation: Operation, handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             async with _receive_body(request, operation) as body:
@@ -93,13 +96,19 @@ class _Handler:
     """Handles the requests of one operation."""
 
     def __init__(
-        self, operation: Operation, namespace: CatalogNamespace[Any], guard: Guard, answers: KeptAnswers
+        self,
+        operation: Operation,
+        namespace: CatalogNamespace[Any],
+        guard: Guard,
+        answers: KeptAnswers,
+        vending: Vending | None,
     ) -> None:
         self._operation = operation
         self._parser = RequestParser(operation)
         self._call = _find_call(operation, namespace)
         self._guard = guard
         self._answers = answers
+        self._vending = vending
 
     def handle(self, http: Request, body: Body) -> Response:
         """Check the rights, do the operation unless it was done before, and return its answer. Runs in a thread."""
@@ -108,8 +117,7 @@ class _Handler:
             body = parse_small_object(body)
         fields = body if isinstance(body, dict) else {}
         request = self._parser.parse(http.path_params, http.query_params, http.headers, fields)
-        for need in operation.needs(request):
-            self._guard.require(principal, need.right, need.identifier, kind=need.kind)
+        authorize(http.scope, self._guard, operation.needs(request), operation=operation.id, changes=operation.changes)
         key = http.headers.get(idempotency.HEADER) if operation.changes else None
         if key is None:
             return self._answer(http, request, body)
@@ -133,7 +141,26 @@ class _Handler:
         result = self._call(request, body) if operation.takes_rows else self._call(request)
         if isinstance(result, pa.RecordBatchReader):
             return streams.send_rows(result, http.headers.get("accept", ""))
+        if hasattr(result, "storage_options"):
+            # What the namespace returns are the server's own, which nobody else gets.
+            options = self._vended_options(http, request, result)
+            result = result.model_copy(update={"storage_options": options})
         return self._respond(result)
+
+    def _vended_options(self, http: Request, request: Any, result: Any) -> dict[str, str] | None:  # noqa: ANN401 - of any operation
+        """Return the storage options of a client for the table in an answer, or None."""
+        wanted = "vend_credentials" in type(request).model_fields and request.vend_credentials is not False
+        if self._vending is None or not wanted or not result.location:
+            return None
+        principal, identifier = principal_of(http.scope), tuple(request.id)
+        try:
+            return self._vending.options(self._guard, principal, identifier, result.location)
+        except ServiceUnavailableError as error:
+            if not self._operation.changes:
+                raise
+            # The table is there: its client asks for credentials when it describes the table.
+            _log.warning("no credentials for table %s: %s", format_identifier(identifier), error)
+            return None
 
     def _respond(self, result: object) -> Response:
         operation = self._operation

@@ -13,7 +13,8 @@ from pennon.identifiers import (
     parent_not_found,
     table_not_found,
 )
-from pennon.server.permissions.rights import Kind, Principal, Right
+from pennon.server.permissions.rights import Guard, Kind, OpenGuard, Principal, Right
+from pennon.server.permissions.users import TOKEN_USER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,10 +45,11 @@ class PolicyGuard:
             return
         if Right.SEE in rights:
             raise _denied(principal, right, identifier, kind)
+        sees_parent = Right.SEE in self.rights(principal, identifier[:-1], "namespace")
         if right is Right.CREATE:
-            if Right.SEE in self.rights(principal, identifier[:-1], "namespace"):
-                raise _denied(principal, right, identifier, kind)
-            raise parent_not_found(identifier)
+            raise _denied(principal, right, identifier, kind) if sees_parent else parent_not_found(identifier)
+        if kind == "table" and not sees_parent:
+            raise namespace_not_found(identifier[:-1])
         raise table_not_found(identifier) if kind == "table" else namespace_not_found(identifier)
 
     def visible(self, principal: Principal, identifiers: Sequence[Identifier], *, kind: Kind) -> list[Identifier]:
@@ -57,6 +59,11 @@ class PolicyGuard:
     def rights(self, principal: Principal, identifier: Identifier, kind: Kind) -> frozenset[Right]:
         """Return what a principal may do with an object."""
         return _ALL if principal is self._trusted else self._source.current().rights(principal, identifier, kind)
+
+
+def choose_guard(source: PolicySource | None) -> Guard:
+    """Return the guard of a policy, or the one that allows everything. The server's own token may do everything."""
+    return OpenGuard() if source is None else PolicyGuard(source, trusted=TOKEN_USER)
 
 
 def _denied(principal: Principal, right: Right, identifier: Identifier, kind: Kind) -> PermissionDeniedError:

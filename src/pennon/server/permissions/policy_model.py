@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import ROOT, Identifier, parse_identifier
-from pennon.server.access import is_loopback
+from pennon.server.loopback import is_loopback
 from pennon.server.permissions.keys import HASH_PATTERN, ID_PATTERN
 from pennon.server.permissions.roles import Role
 

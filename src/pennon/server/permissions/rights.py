@@ -51,6 +51,15 @@ def principal_of(scope: Mapping[str, object]) -> Principal:
     return found if isinstance(found, Principal) else ANONYMOUS
 
 
+@dataclass(frozen=True)
+class Need:
+    """A right on an object."""
+
+    right: Right
+    kind: Kind
+    identifier: Identifier
+
+
 class Guard(Protocol):
     """Decides what a principal may do."""
 
