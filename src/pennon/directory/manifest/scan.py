@@ -31,8 +31,9 @@ def scan(
 
     The scan runs in a thread of its own.
 
-    Lance calls the catalog from its own threads when it commits to a managed table. A scan that reaches its end on such
-    a thread aborts the process: "the function must be called with the GIL held".
+    Lance calls the catalog when it opens a managed table or commits to it, in the thread that called Lance or in one of
+    its own. A scan that reaches its end on such a thread aborts the process: "the function must be called with the GIL
+    held".
     """
     scanner = dataset.scanner(
         columns=[name for name in columns if name != ADDRESS],
