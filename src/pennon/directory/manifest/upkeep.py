@@ -37,6 +37,8 @@ SHARED_RETENTION_SECONDS = 7 * 24 * 3600.0
 VERSIONS_PER_ROUND = 16
 OVERDUE_VERSIONS = 64
 _UNINDEXED_SHARE = 0.2
+_UNINDEXED_ROWS = 128
+"""So few new rows are found without an index as fast as with it."""
 _INDEXES: tuple[tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"], str], ...] = (
     ("object_id", "BTREE", "object_id_btree"),
     ("object_type", "BITMAP", "object_type_bitmap"),
@@ -53,6 +55,7 @@ class Upkeep:
         self._store = store
         self._lock = Lock()
         self._due = False
+        self._only_if_neglected = True
         self._closing = False
         self._thread: Thread | None = None
         self._running = False
@@ -62,17 +65,20 @@ class Upkeep:
     def record_commit(self, version: int) -> None:
         """Record a commit of this process. Every sixteenth version starts a round, in the process that committed it.
 
-        Some are committed by upkeep itself or by other clients. So a process that has started none for long does too.
+        Some are committed by upkeep itself or by other clients. So a process that has started none for long looks
+        whether versions have accumulated.
         """
         with self._lock:
             self._authors[version] = True
             self._last_round = self._last_round or version
-            if version % VERSIONS_PER_ROUND and version < self._last_round + OVERDUE_VERSIONS:
+            is_regular = version % VERSIONS_PER_ROUND == 0
+            if not is_regular and version < self._last_round + OVERDUE_VERSIONS:
                 return
             self._last_round = version
             if self._closing:
                 return
             self._due = True
+            self._only_if_neglected = self._only_if_neglected and not is_regular
             # A forked child does not have its parent's thread.
             if not self._running or self._thread is None or not self._thread.is_alive():
                 self._thread = background.start(self._run, name="pennon-upkeep")
@@ -88,7 +94,9 @@ class Upkeep:
 
     def _run(self) -> None:
         while self._take_due():
-            self._run_round()
+            with self._lock:
+                only_if_neglected, self._only_if_neglected = self._only_if_neglected, True
+            self._run_round(only_if_neglected=only_if_neglected)
 
     def _take_due(self) -> bool:
         """Return True if a round is due. If not, the thread ends, and the next round starts a new one."""
@@ -96,8 +104,10 @@ class Upkeep:
             self._running, self._due = self._due, False
             return self._running
 
-    def _run_round(self) -> None:
+    def _run_round(self, *, only_if_neglected: bool) -> None:
         try:
+            if only_if_neglected and len(history.list_versions(self._store)) < OVERDUE_VERSIONS:
+                return  # other processes run the rounds
             # Removing versions also deletes files behind links.
             self._store.resolve(layout.MANIFEST, deeply=True)
             dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
@@ -185,6 +195,6 @@ def update_indexes(dataset: lance.LanceDataset) -> None:
         total += fragment.physical_rows
         if any(fragment.fragment_id not in covered for covered in present.values()):
             unindexed += fragment.physical_rows
-    if unindexed > _UNINDEXED_SHARE * total:
+    if unindexed > max(_UNINDEXED_ROWS, _UNINDEXED_SHARE * total):
         background.raise_if_ending()
         dataset.optimize.optimize_indices()
