@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import os
+import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,16 @@ def test_nothing_is_written_of_a_large_body_that_is_cut_or_damaged(client, catal
     assert client.post(f"/table/{space}%24t/merge_insert?on=id", damaged).lance_error == (400, 13)
     assert client.post(f"/table/{space}%24t/insert", b"x" * (HELD_BYTES + 1)).lance_error == (400, 13)
     assert catalog.list_tables({"id": [space]}).tables == ["t"]
+    assert catalog._open_table((space, "t")).version == 1
+
+
+def test_nothing_is_written_if_the_client_hangs_up(server, client, catalog, space, large):
+    create_table(catalog, space, "t", data=ipc(pa.table({"id": [1], "text": ["a"]})))
+    host, port = server.lance.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        head = f"POST /v1/table/{space}%24t/insert HTTP/1.1\r\nHost: localhost\r\nContent-Type: {STREAM}\r\n"
+        connection.sendall(f"{head}Content-Length: {len(large)}\r\n\r\n".encode() + large[: len(large) // 2])
+    assert client.post(f"/table/{space}%24t/count_rows", {}).body == 1
     assert catalog._open_table((space, "t")).version == 1
 
 

@@ -90,6 +90,9 @@ def respond(
 
 def _describe(error: Exception) -> tuple[ErrorCode, str]:
     """Return the code and the message for a client. What only the operator may know is left out."""
+    if isinstance(error, OverflowError):
+        # Only requests have numbers of any size.
+        return ErrorCode.INVALID_INPUT, "A number in the request is too large"
     if not isinstance(error, LanceNamespaceError):
         return ErrorCode.INTERNAL, _BROKEN
     code = ErrorCode(int(error.code))

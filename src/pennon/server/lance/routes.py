@@ -11,6 +11,7 @@ import anyio
 import pyarrow as pa
 from fastapi import APIRouter
 from pydantic import TypeAdapter
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from pennon.errors import ServiceUnavailableError
@@ -63,7 +64,9 @@ def _make_endpoint(operation: Operation, handler: _Handler) -> Callable[[Request
                 return await anyio.to_thread.run_sync(handler.handle, request, body)
         except ProtocolError as error:
             return errors.respond(errors.BAD_REQUEST, str(error), instance=request.url.path)
-        except Exception as error:  # noqa: BLE001 - every error becomes the error body
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # noqa: BLE001 - every other error becomes the error body
             return errors.respond_to_error(error, instance=request.url.path, known=operation.errors)
 
     # Metrics and logs name an operation by its function.
