@@ -59,7 +59,8 @@ def build(
     limits, metrics = limits or Limits(), metrics or Metrics()
     app = FastAPI(title="Pennon", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     guard = guard or OpenGuard()
-    app.include_router(lance_routes.router(namespace, guard, vending), prefix=LANCE)
+    is_local = catalog is not None and catalog.store.is_local
+    app.include_router(lance_routes.router(namespace, guard, vending, is_local=is_local), prefix=LANCE)
     if catalog is not None:
         app.include_router(routes.router(catalog, guard), prefix=ICEBERG)
     for kind in (LanceNamespaceError, ProtocolError):

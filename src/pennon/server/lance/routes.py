@@ -46,22 +46,35 @@ _FREQUENT = frozenset(
 """Operations whose routes come first, because the router compares a path with one route after the other."""
 _log = logging.getLogger(__name__)
 
+_BRIEF = frozenset(
+    {"DescribeNamespace", "DescribeTable", "ListNamespaces", "ListTables", "NamespaceExists", "TableExists"}
+)
+"""Operations that a catalog on a local disk answers from memory. More threads than a few would only wait for each
+other, and some of them for long (docs/adr/0029)."""
+_BRIEF_THREADS = 4
 
-def router(namespace: CatalogNamespace[Any], guard: Guard, vending: Vending | None = None) -> APIRouter:
-    """Make the routes over a namespace. Each operation runs in a thread."""
+
+def router(
+    namespace: CatalogNamespace[Any], guard: Guard, vending: Vending | None = None, *, is_local: bool = False
+) -> APIRouter:
+    """Make the routes over a namespace, which may be on a local disk. Each operation runs in a thread."""
     made = APIRouter()
     answers = KeptAnswers()
+    brief = anyio.CapacityLimiter(_BRIEF_THREADS) if is_local else None
     for operation in sorted((*OPERATIONS, *EXTENSIONS), key=lambda one: one.id not in _FREQUENT):
         handler = _Handler(operation, namespace, guard, answers, vending)
-        made.add_route(operation.path, _make_endpoint(operation, handler), methods=[operation.method])
+        endpoint = _make_endpoint(operation, handler, brief if operation.id in _BRIEF else None)
+        made.add_route(operation.path, endpoint, methods=[operation.method])
     return made
 
 
-def _make_endpoint(operation: Operation, handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(
+    operation: Operation, handler: _Handler, limiter: anyio.CapacityLimiter | None
+) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             async with _receive_body(request, operation) as body:
-                return await anyio.to_thread.run_sync(handler.handle, request, body)
+                return await anyio.to_thread.run_sync(handler.handle, request, body, limiter=limiter)
         except ProtocolError as error:
             return errors.respond(errors.BAD_REQUEST, str(error), instance=request.url.path)
         except ClientDisconnect:
