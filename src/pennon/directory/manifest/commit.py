@@ -15,6 +15,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -159,10 +160,11 @@ def _choose_rewritten(snapshot: Snapshot, deleted_offsets: dict[int, list[int]],
     """Return the fragments to rewrite into the new one: small ones if there are many, and those that lose many rows."""
     chosen = {key for key, offsets in deleted_offsets.items() if len(offsets) >= _MANY_DELETIONS}
     if inserting:
-        for tier in _TIERS:
-            small = {key for key, fragment in snapshot.fragments.items() if fragment.live < tier}
-            if len(small) >= _FEW_FRAGMENTS:
-                chosen |= small
+        # Many fragments of one tier are a reason to rewrite them, and all smaller ones; never a larger one.
+        for lowest, tier in pairwise((0, *_TIERS)):
+            sizes = {key: fragment.live for key, fragment in snapshot.fragments.items() if fragment.live < tier}
+            if sum(size >= lowest for size in sizes.values()) >= _FEW_FRAGMENTS:
+                chosen |= sizes.keys()
     # Rows that cannot be read cannot be rewritten.
     return {key for key in chosen if not snapshot.unreadable_in(key)}
 
