@@ -54,6 +54,7 @@ bench: setup ## the benchmarks, next to other clients: about half an hour
 	$(PYTHON_ENV)/python benchmarks/cold.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/remote.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/concurrency.py $(filter --quick --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/server.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/tpch.py $(filter --quick --strict,$(ARGS))
 

@@ -1,7 +1,7 @@
 """Write the tables and plots of docs/performance.md from the results of the sections.
 
-Run it as `python benchmarks/performance_page.py` after `cold.py`, `remote.py` and `concurrency.py`. It replaces what
-stands between the two comments of each section, and leaves a section alone whose results are missing.
+Run it as `python benchmarks/performance_page.py` after `cold.py`, `remote.py`, `concurrency.py` and `server.py`. It
+replaces what stands between the two comments of each section, and leaves a section alone whose results are missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from figures import RESULTS, format_figure
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, IMAGES = DOCS / "performance.md", DOCS / "images"
-SECTIONS = ("cold", "remote", "concurrency")
+SECTIONS = ("cold", "remote", "concurrency", "server")
 
 
 def main() -> int:
