@@ -198,3 +198,20 @@ def test_adopt_of_a_location_without_table_raises_invalid_input(near, location):
     with fails(13):
         near.ns.adopt_table(near.id, near.ns._store.location(location))
     assert near.list_tables() == []
+
+
+@pytest.mark.parametrize("name", ["compatibility-nested", "v2", "managed-nested"])
+def test_location_of_another_table_is_not_adopted(request, tmp_path, open_namespace, name):
+    site = _site(request, tmp_path, open_namespace, "local", name)
+    create_namespace(site.ns, "other")
+    create_table(site.ns, "other", "theirs")
+    location = describe_table(site.ns, "other", "theirs").location
+
+    with pytest.raises(LanceNamespaceError):
+        site.ns.adopt_table(site.id, location)
+    declare_table(site.ns, *site.id)
+    with fails(19):
+        site.ns.adopt_table(site.id, location)
+
+    assert lance.dataset(location).count_rows() > 0
+    assert list_tables(site.ns, "other") == ["theirs"]

@@ -87,8 +87,8 @@ def adopt(
 
     The commit point of a manifest table is its row. A root table, and a declared one, has its own directory: the data
     is copied there within the store, and the table is created like any other. If that fails, the data stays at the new
-    location. Raises TableAlreadyExistsError, NamespaceNotFoundError, ConcurrentModificationError, or InvalidInputError
-    if there is no data.
+    location. Raises TableAlreadyExistsError, NamespaceNotFoundError, ConcurrentModificationError, InvalidInputError if
+    there is no data, or InvalidTableStateError if the location may belong to another table.
     """
     dataset = open_location(catalog, identifier, location)
     declared = require_absent(catalog, identifier)
@@ -97,7 +97,7 @@ def adopt(
         table_rows.require_no_root_table(catalog, identifier)
         retry_without_dead_row(catalog, identifier, lambda: table_rows.insert_row(catalog, row))
         return CreatedTable(location, row.properties(), int(dataset.version))
-    data = prepare_data(catalog, dataset, location)
+    data = prepare_data(catalog, identifier, dataset, location)
     created = create(catalog, identifier, data, CreateMode.CREATE, properties=properties)
     catalog.store.delete_tree(location)
     return created
@@ -151,9 +151,13 @@ def open_location(catalog: Catalog, identifier: Identifier, location: str) -> La
         raise
 
 
-def prepare_data(catalog: Catalog, dataset: LanceDataset, location: str) -> PreparedData:
-    """Return the data of a table in a form that can be copied to another directory."""
+def prepare_data(catalog: Catalog, identifier: Identifier, dataset: LanceDataset, location: str) -> PreparedData:
+    """Return the data of a table in a form that can be copied to another directory.
+
+    The caller deletes the location afterwards. So it must be a new one: raises InvalidTableStateError for any other.
+    """
     store = catalog.store
+    require_unadopted(catalog, identifier, store.location(location))
 
     def bring(target: str) -> None:
         inside = store.relative(target)

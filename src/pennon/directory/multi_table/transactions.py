@@ -183,7 +183,7 @@ def _prepare_new_tables(catalog: Catalog, new_tables: Sequence[NewTable]) -> _Pr
         dataset = adopt.open_location(catalog, identifier, location)
         declared = adopt.require_absent(catalog, identifier)
         if declared is not None:
-            data = adopt.prepare_data(catalog, dataset, location)
+            data = adopt.prepare_data(catalog, identifier, dataset, location)
             data.bring(catalog.store.resolve(declared.location))
             operation = LanceOperation.Overwrite(data.schema, data.fragments)
             transaction = lance.Transaction(
