@@ -152,8 +152,8 @@ def test_a_page_of_another_origin_changes_nothing(served, tmp_path, host):
     assert [one["snapshot-id"] for one in after["snapshots"]] == versions
     log = (tmp_path / "server" / "log").read_text()
     for method, path in (("POST", "/namespaces/a/tables/t"), ("POST", "/tables/rename"), ("POST", "/namespaces")):
-        assert f'"{method} /iceberg/v1{path} HTTP/1.1" 403' in log
-    assert '"GET /iceberg/v1/namespaces HTTP/1.1" 403' in log
+        assert f"{method} /iceberg/v1{path} 403" in log
+    assert "GET /iceberg/v1/namespaces 403" in log
 
 
 @pytest.mark.parametrize(
