@@ -106,7 +106,7 @@ def serve(
         int, option("--max-upload-bytes", "The size of any body; more get 413; 0: any size.", min=0)
     ] = _LIMITS.upload_bytes,
     max_page_size: Annotated[
-        int, option("--max-page-size", "The most entries of a page of the Iceberg protocol.", min=1)
+        int, option("--max-page-size", "The most entries of a page, however many a client asks for.", min=1)
     ] = _LIMITS.page_size,
     stop_delay: Annotated[
         float, option("--stop-delay", "Seconds in which the server is not ready, but serves, before it stops.", min=0)
@@ -183,6 +183,7 @@ def serve(
                 readiness=readiness,
                 stop_delay_seconds=stop_delay,
                 last_requests_seconds=stop_seconds,
+                running_requests=max_running,
             )
             document = {
                 "root": root,

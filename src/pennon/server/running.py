@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import uvicorn
 
 from pennon.errors import InvalidInputError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 LAST_REQUESTS_SECONDS = 10
 """How long requests that were begun may take when the server stops."""
 _BACKLOG = 1024
+_SENDING_THREADS = 16
 
 
 class Server(uvicorn.Server):
@@ -38,6 +40,7 @@ class Server(uvicorn.Server):
 
     readiness: Readiness | None = None
     stop_delay_seconds = 0.0
+    threads = 0
     _stops_at = float("inf")
     _acceptors: tuple[Acceptor, ...] = ()
 
@@ -57,6 +60,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections by our own rule; uvicorn would accept as many as there are."""
         await super().startup(sockets=[])
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = max(limiter.total_tokens, self.threads)
 
         def make_protocol() -> BoundedProtocol:
             return BoundedProtocol(self.config, self.server_state, self.lifespan.state)
@@ -131,8 +136,12 @@ def server(
     readiness: Readiness | None = None,
     stop_delay_seconds: float = 0.0,
     last_requests_seconds: int = LAST_REQUESTS_SECONDS,
+    running_requests: int = 0,
 ) -> Server:
-    """Return a server. `run(sockets=[...])` serves until it is stopped, and finishes running requests."""
+    """Return a server. `run(sockets=[...])` serves until it is stopped, and finishes running requests.
+
+    It has a thread for each of `running_requests`, and some for results that are being sent.
+    """
     made = Server(
         uvicorn.Config(
             app,
@@ -152,4 +161,5 @@ def server(
     )
     made.readiness = readiness
     made.stop_delay_seconds = stop_delay_seconds
+    made.threads = running_requests + _SENDING_THREADS
     return made

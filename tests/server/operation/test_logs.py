@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 
 import pytest
 
+from pennon.server.operation import logs
 from tests.server.operation.conftest import serving
 
 TOKEN = "a-token-that-nobody-guesses-0123"
@@ -69,6 +71,26 @@ def test_secrets_in_a_path_are_masked(tmp_path):
     assert '"r1"' in log
     assert SECRET not in log
     assert TOKEN not in log
+
+
+def test_a_name_cannot_forge_a_line(tmp_path):
+    with serving(tmp_path, "--log-requests") as served:
+        served.get("/iceberg/v1/namespaces/a%0A2026-11-18T00:00:00.000Z%20ERROR%20forged")
+        served.get("/iceberg/v1/config")
+        lines = served.log_lines(2)
+    assert len(lines) == 2
+    assert not any(line.startswith("2026-11-18T00:00:00.000Z") for line in lines)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_records_are_escaped_and_masked(as_json):
+    secret = 'a "quoted" sécret'
+    record = logging.LogRecord("pennon", logging.ERROR, "", 0, "first\nsecond %s", (secret,), None)
+    line = logs._Formatter([secret], as_json=as_json).format(record)
+    assert "\n" not in line
+    assert "quoted" not in line
+    assert "***" in line
+    assert not as_json or json.loads(line)["message"] == "first\nsecond ***"
 
 
 @pytest.fixture(scope="module")

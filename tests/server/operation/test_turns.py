@@ -119,6 +119,13 @@ def test_half_a_body_holds_no_turn(application):
         assert read_all(slow).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_request_that_has_no_body_cannot_avoid_its_turn_by_one(application, method):
+    with served(application) as url:
+        assert get(url, method=method, body=b"body").status == 400
+        assert get(url, method=method, headers={"Content-Length": "0"}).status == 200
+
+
 def test_an_answer_that_is_read_slowly_holds_no_turn(application):
     with served(application, running=1, queued=0) as url, connect(url) as slow:
         slow.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -57,6 +57,12 @@ class RequestParser:
         return validate(fields, self._model, "The request")
 
 
+def limit_page(request: BaseModel, most: int) -> BaseModel:
+    """Return the request with a page of at most so many entries, if it asks for a page."""
+    asked = getattr(request, "limit", None)
+    return request if asked is None or asked <= most else request.model_copy(update={"limit": most})
+
+
 def parse_delimiter(query: QueryParams) -> str:
     """Return the delimiter of identifiers. Raises InvalidInputError if it is empty."""
     delimiter = query.get("delimiter", DELIMITER)

@@ -21,7 +21,7 @@ from pennon.server.lance import errors, idempotency, listings, streams
 from pennon.server.lance.extensions import EXTENSIONS
 from pennon.server.lance.idempotency import KeptAnswers
 from pennon.server.lance.operations import OPERATIONS
-from pennon.server.lance.request_parsing import RequestParser, parse_delimiter
+from pennon.server.lance.request_parsing import RequestParser, limit_page, parse_delimiter
 from pennon.server.permissions.authorization import authorize
 from pennon.server.permissions.rights import principal_of
 from pennon.server.requests import parse_small_object, read_object
@@ -133,6 +133,7 @@ class _Handler:
             body = parse_small_object(body)
         fields = body if isinstance(body, dict) else {}
         request = self._parser.parse(http.path_params, http.query_params, http.headers, fields)
+        request = limit_page(request, http.app.state.limits.page_size)
         authorize(http.scope, self._guard, operation.needs(request), operation=operation.id, changes=operation.changes)
         key = http.headers.get(idempotency.HEADER) if operation.changes else None
         if key is None:

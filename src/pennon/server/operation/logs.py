@@ -18,22 +18,30 @@ REQUESTS = "pennon.server.requests"
 """The logger with a record for each request."""
 FIELDS = "fields"
 """The attribute of a record with more fields for JSON."""
+_ESCAPES = {number: f"\\x{number:02x}" for number in (*range(32), 127)}
 
 
 class _Formatter(logging.Formatter):
     def __init__(self, secrets: Collection[str], *, as_json: bool) -> None:
-        super().__init__("%(levelname)s %(name)s: %(message)s")
-        self._secrets = secrets
+        super().__init__()
+        self._secrets = {*secrets, *(json.dumps(one)[1:-1] for one in secrets)}
         self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line of JSON, or text that may have a traceback."""
+        text = self._json(record) if self._as_json else self._text(record)
+        return hide_secrets(text, self._secrets)
+
+    def _text(self, record: logging.LogRecord) -> str:
         request_id = current_request_id()
-        if not self._as_json:
-            suffix = f" [{request_id}]" if request_id else ""
-            # The id is on the first line, before a traceback.
-            first, newline, rest = super().format(record).partition("\n")
-            return hide_secrets(f"{_time_of(record)} {first}{suffix}{newline}{rest}", self._secrets)
+        suffix = f" [{request_id}]" if request_id else ""
+        # A name in a message cannot begin a line of its own.
+        message = record.getMessage().translate(_ESCAPES)
+        exception = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"{_time_of(record)} {record.levelname} {record.name}: {message}{suffix}{exception}"
+
+    def _json(self, record: logging.LogRecord) -> str:
+        request_id = current_request_id()
         document: dict[str, Any] = {
             "time": _time_of(record),
             "level": record.levelname,
@@ -45,7 +53,7 @@ class _Formatter(logging.Formatter):
         document |= getattr(record, FIELDS, {})
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return hide_secrets(json.dumps(document, default=str), self._secrets)
+        return json.dumps(document, default=str)
 
 
 def configure(*, as_json: bool, requests: bool, secrets: Collection[str] = ()) -> None:

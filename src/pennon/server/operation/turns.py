@@ -112,10 +112,14 @@ class _Exchange:
 
     async def run(self, app: ASGIApp) -> None:
         """Let the application answer."""
-        headers = Headers(scope=self._scope)
+        headers, method = Headers(scope=self._scope), self._scope["method"]
+        has_body = _PARTS in headers or headers.get(_LENGTH, "0") != "0"
         if self._is_too_large(headers.get(_LENGTH, "0")):
             await self._refuse_size()
-        elif _PARTS in headers or headers.get(_LENGTH, "0") != "0" or await self._begin():
+        elif has_body and method in {"GET", "HEAD"}:
+            await self.refuse(400, "BadRequestException", f"A request with the method {method} has no body")
+        # Nothing waits for the body of a DELETE.
+        elif (has_body and method != "DELETE") or await self._begin():
             try:
                 await app(self._scope, self.receive, self.send)
             finally:
