@@ -58,8 +58,8 @@ class ServeCommand(TyperCommand):
         expected = "true or false" if own[name].is_flag else "a text or a number"
         if isinstance(value, bool) != own[name].is_flag or not isinstance(value, (str, int, float)):
             raise CommandFailure(f"{path}: 'serve.{name}' must be {expected}")
-        # A relative path is relative to the settings file.
-        if path is not None and own[name].metavar == FILE:
+        # A relative path is relative to the settings file; - is a stream.
+        if path is not None and own[name].metavar == FILE and value != "-":
             return str(path.absolute().parent / Path(str(value)).expanduser())
         return value
 

@@ -135,6 +135,15 @@ def test_the_chart_serves_by_its_settings(tmp_path, monkeypatch):
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
+def test_the_chart_mounts_a_policy_where_the_server_reads_it():
+    found = rendered("policySecret=users")
+    policy = toml.loads(found["ConfigMap"]["data"]["server.toml"])["serve"]["policy"]
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "policy"]
+    assert policy == f"{mount['mountPath']}/policy.yaml"
+    assert {"name": "policy", "secret": {"secretName": "users"}} in pod["volumes"]
+
+
 def test_the_chart_has_an_ingress_if_asked():
     assert "Ingress" not in rendered()
     ingress = rendered("ingress.enabled=true", "ingress.host=lake.example", "ingress.tlsSecret=lake")["Ingress"]

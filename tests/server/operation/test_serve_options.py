@@ -23,6 +23,7 @@ host = "127.0.0.2"
 log_format = "json"
 log_requests = true
 token_file = "secrets/token"
+audit_log = "-"
 queue_seconds = 3
 
 [profiles.other.serve]
@@ -66,6 +67,7 @@ def test_the_file_sets_options(parsed, file):
     assert (found["host"], found["port"], found["log_format"].value) == ("127.0.0.2", 1111, "json")
     assert (found["log_requests"], found["queue_seconds"]) == (True, 3.0)
     assert found["token_file"] == file.parent / "secrets" / "token"
+    assert found["audit_log"] == "-"
 
 
 def test_a_profile_overrides_the_file(parsed, file):
