@@ -44,7 +44,9 @@ def test_each_operation_answers_on_objects_that_do_not_exist(client, operation, 
 
 
 def test_the_server_says_what_it_is(client):
-    assert client.get("/pennon").body == {"version": pennon.__version__, "idempotency_keys": True}
+    first, second = client.get("/pennon").body, client.get("/pennon").body
+    assert first == second == {"version": pennon.__version__, "idempotency_keys": True, "instance": first["instance"]}
+    assert first["instance"]
 
 
 def test_a_dropped_table_is_listed_and_restored(client, table, space):
