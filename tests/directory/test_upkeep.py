@@ -11,6 +11,7 @@ import lance
 import pytest
 
 from pennon import DirectoryNamespace
+from pennon.directory.manifest.upkeep import KEPT_VERSIONS, OVERDUE_VERSIONS, VERSIONS_PER_ROUND
 from tests.directory.on_disk import directory, manifest
 from tests.support import (
     MODES,
@@ -106,6 +107,17 @@ def test_number_of_manifest_files_is_bounded(tmp_path, open_namespace):
     assert count.total() <= 300
     assert len(manifest(ns).get_fragments()) <= 20
     assert manifest(ns).count_rows() == 100
+
+
+def test_versions_are_removed_by_a_client_that_never_commits_the_sixteenth(tmp_path, open_namespace):
+    ns = open_namespace(tmp_path, "v2")
+    for number in range(200):
+        create_namespace(ns, f"n{number}")
+        wait_for_background_work()
+        if (manifest(ns).version + 1) % VERSIONS_PER_ROUND == 0:
+            manifest(ns).update_metadata({"taken": str(number)})
+
+    assert manifest_files(ns)["_versions"] <= KEPT_VERSIONS + OVERDUE_VERSIONS + 8
 
 
 def test_short_manifest_history_is_not_trimmed(root, open_namespace):
