@@ -1,4 +1,4 @@
-"""A cheap load of HTTP: one thread drives many connections, each of which sends its next request after an answer.
+"""A cheap load of HTTP: one thread drives many connections. Each sends its next request after an answer.
 
 Both servers and this client share a machine, so a request must cost the client little: requests are bytes that were
 prepared, and of an answer only the status and the length are read. Run as a program, it reads a `Job` as JSON from

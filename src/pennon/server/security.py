@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Security:
-    """The parts, each of which may be missing."""
+    """The parts; each may be missing."""
 
     policy: PolicyFile | None
     guard: Guard

@@ -10,7 +10,7 @@ from tests.support import create_table, ipc, list_tables
 
 pytestmark = pytest.mark.interop
 NEAR = "[1.0, 0.1]::FLOAT[2]"
-# The extension writes versions into the table's directory, whoever manages them.
+# The extension writes versions into the table's directory, also if the catalog manages them.
 writes_files = pytest.mark.parametrize("server", ["plain"], indirect=True)
 
 

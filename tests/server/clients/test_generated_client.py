@@ -31,7 +31,7 @@ OPERATIONS = {
 
 
 class Client:
-    """All operations of the generated client, each of which may be called by its name."""
+    """All operations of the generated client, by their names."""
 
     def __init__(self, uri: str) -> None:
         self._client = sdk.ApiClient(sdk.Configuration(host=uri))

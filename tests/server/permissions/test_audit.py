@@ -1,4 +1,4 @@
-"""The audit: a line for each change and each denial, of whoever it was, and nothing secret in it."""
+"""The audit: a line for each change and each denial, with the user, and nothing secret in it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Metrics:
 
 
 class MetricsEndpoint:
-    """Answers `/metrics` to whoever was let in, without waiting for a turn."""
+    """Answers `/metrics` to every client that was let in, without waiting for a turn."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
