@@ -310,7 +310,7 @@ def clean_after_stop(root: Root, point: Point) -> None:
     """Run one round of upkeep and be stopped at the point."""
     strike_at(point, signal.SIGSTOP)
     store = open_store(root.uri, root.options)
-    Upkeep(store.location(layout.MANIFEST), store)._run_round()
+    Upkeep(store.location(layout.MANIFEST), store)._run_round(only_if_neglected=False)
 
 
 def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | None, list[str]]:

@@ -7,6 +7,7 @@ import pytest
 
 from pennon import DirectoryNamespace
 from pennon.server.iceberg import commits, updates
+from pennon.server.iceberg.models import CommitTableRequest, CommitTransactionRequest
 from tests.support import create_namespace, create_table, describe_table, drop_table, fails
 
 SET = [{"action": "set-properties", "updates": {"a": "b"}}]
@@ -48,18 +49,23 @@ def current(number: int) -> list[dict]:
     return [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": number}]
 
 
+def change(catalog, requirements: list[dict]) -> None:
+    body = CommitTableRequest.model_validate({"requirements": requirements, "updates": SET})
+    commits.update_table(catalog._catalog, ("s", "t"), body)
+
+
 def test_a_version_that_comes_in_between_is_a_conflict(catalog, between):
     between(lambda: append(catalog, "t"))
     with fails(14, "another version"):
-        commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(1), "updates": SET})
+        change(catalog, current(1))
     assert describe_table(catalog, "s", "t").properties == {}
-    commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(2), "updates": SET})
+    change(catalog, current(2))
     assert describe_table(catalog, "s", "t").properties == {"a": "b"}
 
 
 def test_version_in_between_is_no_conflict_without_the_requirement(catalog, between):
     between(lambda: append(catalog, "t"))
-    commits.update_table(catalog._catalog, ("s", "t"), {"requirements": [], "updates": SET})
+    change(catalog, [])
     assert describe_table(catalog, "s", "t").properties == {"a": "b"}
 
 
@@ -70,7 +76,7 @@ def test_table_replaced_in_between_is_unchanged(catalog, between):
 
     between(recreate)
     with fails(4):
-        commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(1), "updates": SET})
+        change(catalog, current(1))
     assert describe_table(catalog, "s", "t").properties == {}
 
 
@@ -80,7 +86,8 @@ def test_conflict_in_a_transaction_changes_nothing(catalog, between):
         {"identifier": {"namespace": ["s"], "name": name}, "requirements": current(1), "updates": SET}
         for name in ("u", "t")
     ]
+    body = CommitTransactionRequest.model_validate({"table-changes": changes})
     with fails(14):
-        commits.commit_transaction(catalog._catalog, {"table-changes": changes})
+        commits.commit_transaction(catalog._catalog, body)
     assert describe_table(catalog, "s", "t").properties == {}
     assert describe_table(catalog, "s", "u").properties == {}

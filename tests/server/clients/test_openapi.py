@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import status_code_conformance
 
+from tests.iceberg.irc_servers import facade
 from tests.support import create_table, ipc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from schemathesis.specs.openapi.schemas import OpenApiSchema
 
     from tests.iceberg.irc_servers import Irc
@@ -43,9 +46,11 @@ def specifications() -> list[OpenApiSchema]:
     return [schemathesis.openapi.from_dict(document) for document in DOCUMENTS]
 
 
-@pytest.fixture
-def server(managed) -> Irc:
-    return managed
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Irc]:
+    """Serve a catalog of its own: requests turn version management off, and purge what is dropped."""
+    with facade(tmp_path_factory.mktemp("fuzzed"), managed=True) as server:
+        yield server
 
 
 @pytest.fixture
