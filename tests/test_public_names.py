@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,12 +29,25 @@ RESULTS = [
     pennon.SkippedEntry,
     pennon.TableStatusReport,
 ]
+STABLE = {
+    module: re.findall(r"`(\w+)`", names)
+    for module, names in re.findall(
+        r"^\| `(pennon[\w.]*)` \| (.+) \|$", (ROOT / "docs/reference/stability.md").read_text(), re.MULTILINE
+    )
+}
 
 
 @pytest.mark.parametrize("name", pennon.__all__)
 def test_every_public_name_can_be_imported(name):
     assert getattr(pennon, name) is not None
     assert name in dir(pennon)
+
+
+@pytest.mark.parametrize("name", ["pennon", *sorted(STABLE.keys() - {"pennon"})])
+def test_stable_names_of_a_module_are_those_that_it_exports(name):
+    module = import_module(name)
+    assert sorted(STABLE[name]) == sorted(module.__all__)
+    assert all(getattr(module, each) is not None for each in module.__all__)
 
 
 def test_unknown_name_raises_attribute_error():
