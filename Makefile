@@ -16,7 +16,7 @@ QUICK := tests/contract tests/lifecycle tests/versions tests/store -k 'not v2'
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour quick test spark check bench jars rck soak clean
+.PHONY: help setup demo tour docs quick test spark check bench jars rck soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ check: setup ## lint, formatting, types, direction of imports: a minute
 	$(PYTHON_ENV)/ruff format --check
 	$(PYTHON_ENV)/mypy
 	$(PYTHON_ENV)/lint-imports
+
+docs: setup ## the documentation site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(PYTHON_ENV)/mkdocs build --strict --quiet $(ARGS)
 
 bench: setup ## the benchmarks, next to other clients: about half an hour
 	$(PYTHON_ENV)/python benchmarks/catalog.py $(ARGS)
