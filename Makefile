@@ -16,7 +16,7 @@ QUICK := tests/contract tests/lifecycle tests/versions tests/store -k 'not v2'
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour docs quick test spark check bench jars rck soak clean
+.PHONY: help setup demo tour docs quick test spark check bench jars rck release-check soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ jars: setup ## fetch the jars that benchmarks and long tests compare with: minut
 
 rck: setup ## Apache's compatibility kit against the server, where Maven can fetch it
 	$(PYTHON_ENV)/python scripts/run-rck $(ARGS)
+
+release-check: setup ## build a release in ./dist, and install and check it: a quarter of an hour
+	$(PYTHON_ENV)/python scripts/release-check $(ARGS)
 
 soak: setup ## the long tests: hours
 	-$(PYTHON_ENV)/python scripts/fetch-jars

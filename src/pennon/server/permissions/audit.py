@@ -124,7 +124,7 @@ class _File(WatchedFileHandler):
         _report(record)
 
 
-class _Stream(logging.StreamHandler[Any]):
+class _Stream(logging.StreamHandler):  # type: ignore[type-arg]  # the class has no parameters in Python 3.10
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the same
         """Report a record that cannot be written."""
         _report(record)
