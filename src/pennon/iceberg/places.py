@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pennon.config import EXPIRY
 from pennon.errors import InvalidInputError
+from pennon.iceberg.vended_options import parse_options
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.store import Amount, open_store
 from pennon.store.root import make_root_absolute
@@ -26,20 +27,6 @@ _ODD = re.compile(r"[^0-9A-Za-z_.-]+")
 _NEW = re.compile(r"[0-9a-f]{32}_[0-9A-Za-z_.-]+")
 _LONGEST_NAME = 100
 _MOST_STORES = 64
-# What servers hand out, by the name that Lance knows it by.
-_OPTIONS = {
-    "s3.access-key-id": "aws_access_key_id",
-    "s3.secret-access-key": "aws_secret_access_key",
-    "s3.session-token": "aws_session_token",
-    "s3.region": "aws_region",
-    "client.region": "aws_region",
-    "s3.endpoint": "aws_endpoint",
-    "gcs.oauth2.token": "google_storage_token",
-    "adls.account-name": "azure_storage_account_name",
-    "adls.account-key": "azure_storage_account_key",
-}
-_EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "expiration-time")
-_SAS = "adls.sas-token"
 
 
 class Places:
@@ -66,7 +53,7 @@ class Places:
                 handed.update(
                     {str(key): str(value) for key, value in config.items()} if isinstance(config, dict) else {}
                 )
-        return {**_translate_options(handed), **self._given}
+        return {**parse_options(handed), **self._given}
 
     def store(self, location: str, options: dict[str, str]) -> Store:
         """Open the store whose root is a table's directory."""
@@ -140,21 +127,3 @@ def check_location(location: str, identifier: Identifier | None = None) -> str:
 def is_remote(location: str) -> bool:
     """Return True if a location is in an object store."""
     return "://" in location and not location.startswith("file:")
-
-
-def _translate_options(handed: Mapping[str, str]) -> dict[str, str]:
-    options = {_OPTIONS[key]: value for key, value in handed.items() if key in _OPTIONS}
-    if "s3.region" in handed:
-        options["aws_region"] = handed["s3.region"]
-    if handed.get("s3.endpoint", "").startswith("http://"):
-        options["allow_http"] = "true"
-    if handed.get("s3.path-style-access", "").lower() == "true":
-        options["aws_virtual_hosted_style_request"] = "false"
-    token = next((value for key, value in handed.items() if key == _SAS or key.startswith(_SAS + ".")), None)
-    if token is not None:
-        options["azure_storage_sas_token"] = token
-    expiry = next((handed[key] for key in _EXPIRY if handed.get(key, "").isdecimal()), None)
-    if expiry is not None:
-        # Lance describes the table again to get new credentials.
-        options[EXPIRY] = expiry
-    return options

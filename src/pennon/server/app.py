@@ -62,7 +62,7 @@ def build(
     is_local = catalog is not None and catalog.store.is_local
     app.include_router(lance_routes.router(namespace, guard, vending, is_local=is_local), prefix=LANCE)
     if catalog is not None:
-        app.include_router(routes.router(catalog, guard), prefix=ICEBERG)
+        app.include_router(routes.router(catalog, guard, vending), prefix=ICEBERG)
     for kind in (LanceNamespaceError, ProtocolError):
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
 
 import lance
 import lance_namespace
 import pyarrow as pa
 import pytest
-from werkzeug.serving import make_server
 
 from pennon import DirectoryNamespace
 from pennon.errors import InvalidInputError, ServiceUnavailableError
@@ -23,50 +19,8 @@ from pennon.server.vending.vendor import make_vending
 from tests.iceberg.irc_servers import facade
 from tests.server.http_client import LanceClient
 from tests.server.permissions.policies import write_policy
-from tests.servers import CountingS3
+from tests.server.vending.services import ARN
 from tests.support import create_namespace, create_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-ARN = "arn:aws:iam::123456789012:role/tables"
-
-
-class Sts:
-    """moto's STS, which records what is sent to it."""
-
-    def __init__(self) -> None:
-        from moto.moto_server.werkzeug_app import create_backend_app
-
-        self._app = create_backend_app("sts")
-        self.sent: list[dict[str, str]] = []
-        self.is_down = False
-        self.server = make_server("127.0.0.1", 0, self.serve, threaded=True)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def serve(self, environ, start_response):
-        import io
-
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        self.sent.append({name: values[0] for name, values in parse_qs(body.decode()).items()})
-        if self.is_down:
-            start_response("400 Bad Request", [])
-            return [b""]
-        environ["wsgi.input"] = io.BytesIO(body)
-        return self._app(environ, start_response)
-
-
-@pytest.fixture
-def sts(monkeypatch) -> Iterator[Sts]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-servers-own")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-server")
-    found = Sts()
-    thread = threading.Thread(target=found.server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
 
 
 @pytest.fixture
@@ -82,16 +36,16 @@ def statements(sent: dict[str, str]) -> tuple[dict, dict]:
 
 
 def test_the_policy_of_a_reader_allows_reading_of_one_directory(sts, vendor):
-    found = vendor.vend("s3://lake/root/ab12_sales$orders", writes=False, user="corp:ann@example.com")
+    found = vendor.vend("s3://lake/root/ab12_sales%24or%20ders", writes=False, user="corp:ann@example.com")
     (sent,) = sts.sent
     assert (sent["Action"], sent["RoleArn"], sent["DurationSeconds"]) == ("AssumeRole", ARN, "3600")
     assert sent["RoleSessionName"] == "pennon-corp_ann@example.com"
     objects, listing = statements(sent)
     assert objects["Action"] == ["s3:GetObject"]
-    assert objects["Resource"] == "arn:aws:s3:::lake/root/ab12_sales${$}orders/*"
+    assert objects["Resource"] == "arn:aws:s3:::lake/root/ab12_sales${$}or ders/*"
     assert listing["Action"] == "s3:ListBucket"
     assert listing["Resource"] == "arn:aws:s3:::lake"
-    prefix = "root/ab12_sales${$}orders"
+    prefix = "root/ab12_sales${$}or ders"
     assert listing["Condition"] == {"StringLike": {"s3:prefix": [f"{prefix}/*", f"{prefix}/"]}}
     assert set(found) == {
         "aws_access_key_id",
@@ -143,20 +97,22 @@ def test_other_stores_get_nothing_and_a_failure_is_told(sts, vendor):
 
 def test_settings_are_checked_and_not_shown(tmp_path):
     file = tmp_path / "vending.yaml"
-    for text in ("{}", "fixed: {read: {key: hidden-value}}", "aws_role: {role_arn: hidden-value, region: x}", "a: 1"):
+    fixed = "fixed: {read: {key: hidden-value}, write: {key: hidden-value}}"
+    for text in (
+        "{}",
+        "fixed: {read: {key: hidden-value}}",
+        "aws_role: {role_arn: hidden-value, region: x}",
+        "a: 1",
+        "azure_account: {account_name: Hidden-value}",
+        f"google_boundary: {{}}\n{fixed}",
+    ):
         file.write_text(text)
         with pytest.raises(InvalidInputError, match=r"vending\.yaml") as caught:
             load_settings(file)
         assert "hidden-value" not in str(caught.value)
-    file.write_text("fixed: {read: {key: hidden-value}, write: {key: hidden-value}}")
+    file.write_text(fixed)
     assert "hidden-value" not in repr(load_settings(file))
     assert make_vending(load_settings(file)).options(OpenGuard(), ANONYMOUS, ("t",), "/data/t") is None
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[CountingS3]:
-    with CountingS3() as server:
-        yield server
 
 
 @pytest.mark.s3

@@ -14,9 +14,11 @@ from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, ONLY_
 from pennon.identifiers import ROOT, Identifier, format_identifier
 from pennon.paging import require_token
 from pennon.server.iceberg import bodies, commits, creation, documents, namespaces, needs, path_names, tables
+from pennon.server.iceberg.credentials import TableCredentials, listed
 from pennon.server.iceberg.errors import ProtocolError
 from pennon.server.permissions.authorization import authorize
 from pennon.server.permissions.rights import Guard, Kind, Need, Right, principal_of
+from pennon.server.vending.vendor import Vending
 
 _log = logging.getLogger(__name__)
 _NAMESPACES = "/namespaces"
@@ -36,6 +38,7 @@ ENDPOINTS = (
     ("HEAD", _TABLE),
     ("POST", _TABLE),
     ("DELETE", _TABLE),
+    ("GET", _TABLE + "/credentials"),
     ("POST", "/tables/rename"),
     ("POST", "/transactions/commit"),
 )
@@ -72,12 +75,12 @@ class _Routes:
         self.router.add_api_route(path, handler, methods=[method], response_model=None, dependencies=[Depends(check)])
 
 
-def router(catalog: Catalog, guard: Guard) -> APIRouter:
+def router(catalog: Catalog, guard: Guard, vending: Vending | None = None) -> APIRouter:
     """Make the routes over a catalog. Each runs in a thread of its own."""
     made = _Routes(guard)
     made.add("GET", "/config", _config, needs.nothing)
     _add_namespaces(made, catalog)
-    _add_tables(made, catalog)
+    _add_tables(made, catalog, TableCredentials(vending, guard))
     _add_commits(made, catalog)
     return made.router
 
@@ -132,7 +135,7 @@ def _add_namespaces(made: _Routes, catalog: Catalog) -> None:
     made.add("POST", _NAMESPACE + "/properties", update_properties, needs.on_namespace(Right.MANAGE))
 
 
-def _add_tables(made: _Routes, catalog: Catalog) -> None:
+def _add_tables(made: _Routes, catalog: Catalog, credentials: TableCredentials) -> None:
     def list_tables(request: Request, namespace: str, size: PageSize, token: PageToken = None) -> Response:
         with translate_errors(f"ListTables of {namespace!r}"):
             above = path_names.namespace_of(namespace)
@@ -140,12 +143,14 @@ def _add_tables(made: _Routes, catalog: Catalog) -> None:
             choose = _visible(made.guard, request, above, "table")
             return _answer(tables.list_tables(catalog, above, token or None, size, choose))
 
-    def create_table(namespace: str, body: bodies.CreateTable) -> Response:
+    def create_table(request: Request, namespace: str, body: bodies.CreateTable) -> Response:
         with translate_errors(f"CreateTable in {namespace!r}"):
             identifier = creation.create_table(catalog, path_names.namespace_of(namespace), body)
-            return _loaded(documents.load_table(catalog, identifier))
+            metadata = documents.load_table(catalog, identifier)
+            return _loaded(metadata, credentials.of_answer(request, identifier, metadata["location"], is_new=True))
 
     def load_table(
+        request: Request,
         namespace: str,
         table: str,
         snapshots: Literal["all", "refs"] = "all",
@@ -154,7 +159,17 @@ def _add_tables(made: _Routes, catalog: Catalog) -> None:
         with translate_errors(f"LoadTable of {table!r}"):
             identifier = path_names.table_of(namespace, table)
             with tables.translate_not_found(identifier):
-                return _loaded(documents.load_table(catalog, identifier, all_snapshots=snapshots == "all"), known)
+                metadata = documents.load_table(catalog, identifier, all_snapshots=snapshots == "all")
+            granted = credentials.of_answer(request, identifier, metadata["location"], is_new=False)
+            return _loaded(metadata, granted, known)
+
+    def load_credentials(request: Request, namespace: str, table: str) -> Response:
+        with translate_errors(f"LoadCredentials of {table!r}"):
+            identifier = path_names.table_of(namespace, table)
+            with tables.translate_not_found(identifier):
+                location = documents.read_table(catalog, identifier).location
+            config = credentials.config(request, identifier, location)
+            return _answer({"storage-credentials": listed(location, config)})
 
     def table_exists(namespace: str, table: str) -> Response:
         with translate_errors(f"TableExists of {table!r}"):
@@ -191,6 +206,7 @@ def _add_tables(made: _Routes, catalog: Catalog) -> None:
     made.add("GET", _TABLES, list_tables, needs.on_namespace(Right.SEE))
     made.add("POST", _TABLES, create_table, needs.to_create_table)
     made.add("GET", _TABLE, load_table, needs.on_table(Right.READ))
+    made.add("GET", _TABLE + "/credentials", load_credentials, needs.on_table(Right.READ))
     made.add("HEAD", _TABLE, table_exists, needs.on_table(Right.SEE))
     made.add("DELETE", _TABLE, drop_table, needs.to_drop_table(catalog.settings.drop_ttl_ms))
     made.add("POST", "/tables/rename", rename_table, needs.to_rename)
@@ -224,8 +240,11 @@ def _visible(guard: Guard, request: Request, parent: Identifier, kind: Kind) -> 
     return lambda names: [one[-1] for one in guard.visible(principal, [(*parent, name) for name in names], kind=kind)]
 
 
-def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
-    answer = _answer(tables.load_result(metadata))
+def _loaded(metadata: dict[str, Any], granted: dict[str, Any], known: str | None = None) -> Response:
+    answer = _answer({"metadata": metadata, **granted})
+    if granted["config"]:
+        # Credentials expire, so that this answer is never the same as another.
+        return answer
     answer.headers["ETag"] = tag = documents.etag(bytes(answer.body))
     if known is not None and tag in {part.strip().removeprefix("W/") for part in known.split(",")}:
         return Response(status_code=_UNCHANGED, headers={"ETag": tag})

@@ -14,7 +14,7 @@ from pennon.server.iceberg import documents
 from pennon.server.permissions.listings import visible_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pennon.directory.catalog import Catalog
     from pennon.server.iceberg.models import RenameTableRequest
@@ -50,11 +50,6 @@ def list_tables(
     names, following = visible_page(fetch, choose, token, size)
     identifiers = [{"namespace": list(namespace), "name": name} for name in names]
     return {"identifiers": identifiers, "next-page-token": following}
-
-
-def load_result(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to LoadTable, which has no metadata-location."""
-    return {"metadata": metadata, "config": {}}
 
 
 def commit_result(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:

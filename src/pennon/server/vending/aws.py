@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from pennon.config import EXPIRY
 from pennon.errors import InvalidInputError, ServiceUnavailableError
+from pennon.server.vending.cache import CredentialCache
+from pennon.server.vending.directories import parse_directory
 
 try:
     from botocore.config import Config
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from pennon.server.vending.settings import AwsRole
 
 _SCHEMES = {"s3", "s3a"}
-_MOST_KEPT = 10_000
 _CONNECT_SECONDS, _READ_SECONDS = 5, 10
 _LONGEST_SESSION_NAME = 64
 _ODD = re.compile(r"[^\w+=,.@-]", re.ASCII)
@@ -36,12 +34,12 @@ _WRITES = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:Lis
 
 
 class RoleVendor:
-    """Assumes a role for each client and table. Threads share it; credentials are used again until half their time."""
+    """Assumes a role for each client and table. Threads share it."""
 
     def __init__(self, role: AwsRole) -> None:
         self._role = role
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, bool], dict[str, str]] = OrderedDict()
+        self._cache = CredentialCache(role.duration_seconds / 2)
         self._sts: Any = None
 
     def vend(self, location: str, *, writes: bool, user: str) -> dict[str, str] | None:
@@ -49,22 +47,12 @@ class RoleVendor:
 
         Raises ServiceUnavailableError if the role cannot be assumed.
         """
-        parts = urlsplit(location)
-        if parts.scheme not in _SCHEMES or not parts.netloc or not parts.path.strip("/"):
+        directory = parse_directory(location, _SCHEMES)
+        if directory is None:
             return None
-        key = (user, location, writes)
-        with self._lock:
-            kept = self._kept.get(key)
-        if kept is not None and int(kept[EXPIRY]) / 1000 - time.time() > self._role.duration_seconds / 2:
-            return dict(kept)
-        policy = session_policy(self._role.role_arn.split(":")[1], parts.netloc, parts.path.strip("/"), writes=writes)
-        made = self._assume(policy, user)
-        with self._lock:
-            self._kept[key] = made
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return dict(made)
+        partition = self._role.role_arn.split(":")[1]
+        policy = session_policy(partition, directory.bucket, directory.path, writes=writes)
+        return self._cache.find_or_make((user, location, writes), lambda: self._assume(policy, user))
 
     def _assume(self, policy: dict[str, Any], user: str) -> dict[str, str]:
         try:

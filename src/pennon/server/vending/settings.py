@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Options = dict[str, str]
+_ACCOUNT = r"^[a-z0-9]{3,24}$"
 _ARN = r"^arn:[a-z-]+:iam::[0-9]{12}:role/[0-9A-Za-z_+=,.@/-]+$"
+
+
+_PATTERNS = {_ARN: "the ARN of a role", _ACCOUNT: "the name of an account"}
+_KINDS = ("aws_role", "azure_account", "google_boundary", "fixed")
 
 
 class _Model(BaseModel):
@@ -29,6 +34,22 @@ class AwsRole(_Model):
     sts_endpoint: str | None = None
 
 
+class AzureAccount(_Model):
+    """An account whose key signs for each client, for one table. The key is in the environment."""
+
+    account_name: str = Field(pattern=_ACCOUNT)
+    duration_seconds: int = Field(3600, ge=60, le=86400)
+    allow_http: bool = False
+    """Whether the signatures are good without TLS, which emulators need."""
+
+
+class GoogleBoundary(_Model):
+    """The server's own token of Google Cloud, exchanged for one with an access boundary."""
+
+    token_endpoint: str | None = None
+    """Where tokens are exchanged, if not at Google's."""
+
+
 class FixedPair(_Model):
     """Two sets of credentials that clients share: one for readers, one for writers. Not limited to a table."""
 
@@ -42,14 +63,16 @@ class VendingSettings(_Model):
     """What clients get."""
 
     aws_role: AwsRole | None = None
+    azure_account: AzureAccount | None = None
+    google_boundary: GoogleBoundary | None = None
     fixed: FixedPair | None = None
     options: Options = {}
     """Options without secrets that every client gets, such as the region or the endpoint."""
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:
-        if (self.aws_role is None) == (self.fixed is None):
-            raise ValueError("must have either 'aws_role' or 'fixed'")
+        if sum(getattr(self, name) is not None for name in _KINDS) != 1:
+            raise ValueError(f"must have exactly one of {', '.join(map(repr, _KINDS))}")
         return self
 
 
@@ -62,7 +85,7 @@ def load_settings(file: "Path") -> VendingSettings:
         found = VendingSettings.model_validate(values)
     except ValidationError as error:
         positions = FilePositions(name, reader.lines)
-        problems = find_problems(error, VendingSettings, positions, "***", {_ARN: "the ARN of a role"})
+        problems = find_problems(error, VendingSettings, positions, "***", _PATTERNS)
         raise InvalidFileError(name, [*reader.problems, *problems]) from None
     if reader.problems:
         raise InvalidFileError(name, reader.problems)

@@ -57,15 +57,27 @@ class Vending:
 
 
 def make_vending(settings: VendingSettings) -> Vending:
-    """Return the vending of settings."""
-    if settings.fixed is not None:
-        return Vending(FixedVendor(settings.fixed), settings.options)
-    if settings.aws_role is None:
-        raise AssertionError
-    # botocore is an extra.
-    from pennon.server.vending.aws import RoleVendor  # noqa: PLC0415
+    """Return the vending of settings. Raises InvalidInputError if a package or a key that it needs is missing."""
+    return Vending(_make_vendor(settings), settings.options)
 
-    return Vending(RoleVendor(settings.aws_role), settings.options)
+
+def _make_vendor(settings: VendingSettings) -> Vendor:
+    # Each needs a package of an extra.
+    if settings.aws_role is not None:
+        from pennon.server.vending.aws import RoleVendor  # noqa: PLC0415
+
+        return RoleVendor(settings.aws_role)
+    if settings.azure_account is not None:
+        from pennon.server.vending.azure import SignatureVendor  # noqa: PLC0415
+
+        return SignatureVendor(settings.azure_account)
+    if settings.google_boundary is not None:
+        from pennon.server.vending.google import BoundaryVendor  # noqa: PLC0415
+
+        return BoundaryVendor(settings.google_boundary)
+    if settings.fixed is None:
+        raise AssertionError
+    return FixedVendor(settings.fixed)
 
 
 def _has(guard: Guard, principal: Principal, right: Right, identifier: Identifier) -> bool:
