@@ -69,6 +69,7 @@ RULES = [
     ),
     Rule("table/", ({"pylance"},), "the results of another client change only with its releases"),
     Rule("rest/test_contract_", ({"v1", "v2"},), "the client does not depend on the mode"),
+    Rule("rest/test_contract_rest", ({"compatibility"}, {"local"}), "names of tables and of namespaces are sent alike"),
     Rule("iceberg/", ({"apache"}, {"storage"}), "our own server covers the same, without a download"),
     Rule("iceberg/test_contract_", ({"storage"},), "it does not depend on who manages versions"),
     Rule("iceberg/test_object_store_", ({"storage"},), "the same"),

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from tests.iceberg.borrowed import borrow_tests
+from tests.rest.contract_tests import borrow_contract
 
 MODULES = (
     "test_create",
     "test_declare",
     "test_describe",
     "test_drop",
-    "test_lifetime",
     "test_list_tables",
-    "test_missing",
-    "test_names",
     "test_namespaces",
     "test_odd_names",
     "test_paging",
     "test_properties",
     "test_register",
     "test_rename",
-    "test_request_forms",
-    "test_threads",
 )
-for _module in MODULES:
-    for _name, _one in borrow_tests(
-        "contract", _module, "place", "namespace", "nested", "open_namespace", "root", "mode"
-    ).items():
-        _is_test = _name.startswith("test_")
-        globals()[f"{_name}__{_module.removeprefix('test_')}" if _is_test else _name] = _one
+globals().update(borrow_contract(*MODULES))
