@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses, secrets
-from pennon.cli.table_access import summarize
 from pennon.cli.values import format_size, format_time
 from pennon.directory import namespaces
 from pennon.directory.lifecycle import dropped
@@ -17,6 +16,7 @@ from pennon.directory.versions import managed, service
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import ROOT, Identifier, object_id
 from pennon.results import TableStatus
+from pennon.table.version_summary import summarize_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +124,7 @@ def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool
     if dataset is None:
         fields["data"] = "none: the table is only declared"
     else:
-        state = summarize(dataset)
+        state = summarize_version(dataset)
         tags = {str(name): int(tag["version"]) for name, tag in dataset.tags.list().items()}
         indexes = sorted(str(index.name) for index in dataset.describe_indices())
         document |= {

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli.output import Column
-from pennon.cli.table_access import summarize
 from pennon.cli.terminal_text import format_line
 from pennon.cli.values import format_time
 from pennon.directory import namespaces
@@ -16,6 +15,7 @@ from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFou
 from pennon.identifiers import Identifier, split_object_id
 from pennon.paging import encode_token, fetch_page
 from pennon.progress import show_progress
+from pennon.table.version_summary import summarize_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +139,7 @@ def _load_details(catalog: Catalog, identifier: Identifier) -> TableDetails:
             _, dataset = describe.open_table(catalog, identifier)
             if dataset is None:
                 return TableDetails()
-            state = summarize(dataset)
+            state = summarize_version(dataset)
             return TableDetails(state.version, state.rows, len(dataset.schema), state.changed)
     except Exception as error:  # noqa: BLE001 - one damaged table must not hide the others
         return TableDetails(error=str(error))

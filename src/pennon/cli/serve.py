@@ -197,7 +197,7 @@ def serve(
 
             def view() -> Iterable[Block]:
                 yield Note(f"serving {root}; stop with Ctrl-C")
-                yield Note(f"Lance REST namespace: {url}")
+                yield Note(f"catalog pages and Lance REST namespace: {url}")
                 if iceberg is not None:
                     yield Note(f"Iceberg REST catalog: {iceberg}")
                 if hidden:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pennon.cli import addresses
@@ -27,18 +25,6 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
 
 _USERS_FAULT = "invalid user input"
-
-
-@dataclass(frozen=True)
-class VersionSummary:
-    """Numbers from the manifest of an open version; no other file is read."""
-
-    version: int
-    rows: int
-    fragments: int
-    deleted_rows: int
-    data_bytes: int
-    changed: datetime
 
 
 @contextmanager
@@ -73,23 +59,6 @@ def open_table(
     if dataset is None:
         raise InvalidTableStateError(f"Table '{addresses.format_address(identifier)}' is declared and has no data yet")
     return dataset
-
-
-def summarize(dataset: LanceDataset) -> VersionSummary:
-    """Return the numbers of the open version."""
-    state = dataset.get_version()
-    numbers = state["metadata"]
-    when = state["timestamp"]
-    # Lance returns local time without a time zone.
-    changed = when.astimezone(timezone.utc) if isinstance(when, datetime) else datetime.fromtimestamp(0, timezone.utc)
-    return VersionSummary(
-        int(dataset.version),
-        int(numbers["total_rows"]),
-        int(numbers["total_fragments"]),
-        int(numbers["total_deletion_file_rows"]),
-        int(numbers["total_files_size"]),
-        changed,
-    )
 
 
 @contextmanager

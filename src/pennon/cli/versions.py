@@ -35,11 +35,12 @@ def versions(
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
     with session.catalog() as catalog:
         from pennon.cli import addresses
-        from pennon.cli.table_access import summarize, translate_failures
+        from pennon.cli.table_access import translate_failures
         from pennon.directory.clock import to_datetime as utc
         from pennon.directory.lookup import describe
         from pennon.directory.versions import service
         from pennon.progress import show_progress
+        from pennon.table.version_summary import summarize_version
 
         with translate_failures("versions", table):
             identifier = addresses.parse_table(table)
@@ -53,7 +54,8 @@ def versions(
             if long and dataset is not None:
                 with show_progress("opening versions", len(records)) as advance:
                     for record in records:
-                        rows[record.version] = summarize(dataset.checkout_version((branch, record.version))).rows
+                        opened = dataset.checkout_version((branch, record.version))
+                        rows[record.version] = summarize_version(opened).rows
                         advance(1)
 
     def document(record: Any) -> dict[str, Any]:

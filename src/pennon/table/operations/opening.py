@@ -17,13 +17,14 @@ from pennon.errors import (
     TableIsOnlyDeclaredError,
     TableNotFoundError,
     TableVersionNotFoundError,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, format_identifier
+from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.table.version_identity import BaseVersion
 from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -62,6 +63,18 @@ class TableOpener(LanceNamespace):
         TableTagNotFoundError, TableVersionNotFoundError, TableBranchNotFoundError, TableIsOnlyDeclaredError, and
         InvalidTableStateError if the table is damaged.
         """
+
+    def open_dataset(
+        self, id: Sequence[str], *, version: int | None = None, tag: str | None = None, branch: str | None = None
+    ) -> LanceDataset:
+        """Open a table at a version, tag or branch, by default at its latest version.
+
+        Raises NamespaceNotFoundError, TableNotFoundError, TableTagNotFoundError, TableVersionNotFoundError,
+        TableBranchNotFoundError, TableIsOnlyDeclaredError, and InvalidTableStateError if the table is damaged.
+        """
+        identifier = table_identifier(id)
+        with translate_errors(f"open_dataset of {format_identifier(identifier)}"):
+            return self._open_table(identifier, version=version, tag=tag, branch=branch)
 
     @contextmanager
     def _change_table(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> Iterator[TableChange]:
