@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def served(namespace: CatalogNamespace[Any]) -> Iterator[str]:
+def served(namespace: CatalogNamespace[Any], access: Access | None = None, **parts: Any) -> Iterator[str]:
     """Serve a namespace, and return the URL. The caller closes the namespace."""
     catalog = namespace.catalog if isinstance(namespace, DirectoryNamespace) else None
-    server = running.server(application.build(namespace, Access(), catalog=catalog))
+    server = running.server(application.build(namespace, access or Access(), catalog=catalog, **parts))
     with running.listening("127.0.0.1", 0) as taken:
         serving = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         serving.start()

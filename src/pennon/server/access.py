@@ -81,11 +81,14 @@ def is_own_page(headers: Mapping[str, str], scheme: str) -> bool:
     """Return True unless a browser says that a page of another origin sends the request.
 
     Only browsers send these headers, and a page cannot change them. Another port of the same host is another origin.
+    A browser that says that the origin is the same knows it better than we do: behind a proxy, its scheme is another.
     """
-    if headers.get("sec-fetch-site", _OWN_PAGE).strip().lower() not in {_OWN_PAGE, _NO_PAGE}:
+    site = headers.get("sec-fetch-site", "").strip().lower()
+    if site not in {"", _OWN_PAGE, _NO_PAGE}:
         return False
     origin = headers.get("origin")
-    return origin is None or origin.strip().lower() == f"{scheme}://{headers.get('host', '')}".lower()
+    is_same = origin is None or origin.strip().lower() == f"{scheme}://{headers.get('host', '')}".lower()
+    return is_same or site == _OWN_PAGE
 
 
 def _token(environment: Mapping[str, str], token_file: Path | None) -> str | None:

@@ -18,6 +18,9 @@ from pennon.server.operation.limits import Limits
 from pennon.server.operation.metrics import Metrics, MetricsEndpoint
 from pennon.server.operation.request_ids import current_request_id
 from pennon.server.operation.turns import Turns
+from pennon.server.pages import routes as page_routes
+from pennon.server.pages.sessions import Sessions
+from pennon.server.pages.sign_in import SignIn
 from pennon.server.permissions.audit import Audit, AuditLog
 from pennon.server.permissions.rights import OpenGuard
 from pennon.server.refusals import refuse
@@ -63,6 +66,8 @@ def build(
     app.include_router(lance_routes.router(namespace, guard, vending, is_local=is_local), prefix=LANCE)
     if catalog is not None:
         app.include_router(routes.router(catalog, guard, vending), prefix=ICEBERG)
+    sessions = Sessions()
+    app.include_router(page_routes.router(namespace, guard, sessions, catalog))
     for kind in (LanceNamespaceError, ProtocolError):
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -74,6 +79,7 @@ def build(
     app.add_middleware(MetricsEndpoint, metrics=metrics)
     # The last one is asked first.
     app.add_middleware(Gate, access=access)
+    app.add_middleware(SignIn, access=access, sessions=sessions)
     if audit is not None:
         # Around the gate, so that its refusals are recorded.
         app.add_middleware(Audit, log=audit, request_id=current_request_id)

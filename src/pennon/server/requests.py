@@ -52,7 +52,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] == "http":
-            refused = await self._identify(scope)
+            refused = await identify(self._access, scope)
             if refused is not None:
                 challenge = {"WWW-Authenticate": "Bearer"} if refused[0] == 401 else None  # noqa: PLR2004 - needs proof
                 await refuse(scope["path"], *refused, headers=challenge)(scope, receive, send)
@@ -65,24 +65,25 @@ class Gate:
                 return
         await self._app(scope, receive, send)
 
-    async def _identify(self, scope: Scope) -> tuple[int, str, str] | None:
-        """Find out who asks. Return the refusal if nobody does who may."""
-        headers, users = Headers(scope=scope), self._access.users
-        refused = self._access.refusal(headers, scope["scheme"])
-        if refused is not None or users is None:
-            if self._access.token is not None:
-                scope[SCOPE_KEY] = TOKEN_USER
-            return refused
-        try:
-            # A provider's keys may have to be fetched. Requests of other users do not wait for that.
-            scope[SCOPE_KEY] = await anyio.to_thread.run_sync(
-                users.authenticate, bearer_token(headers), limiter=_limiter_of(_authenticating, _MOST_AUTHENTICATING)
-            )
-        except UnauthenticatedError as error:
-            return unauthenticated(str(error))
-        except ServiceUnavailableError as error:
-            return 503, "ServiceUnavailableException", str(error)
-        return None
+
+async def identify(access: Access, scope: Scope) -> tuple[int, str, str] | None:
+    """Find out who asks, and note it in the scope. Return the refusal if nobody does who may."""
+    headers, users = Headers(scope=scope), access.users
+    refused = access.refusal(headers, scope["scheme"])
+    if refused is not None or users is None:
+        if access.token is not None:
+            scope[SCOPE_KEY] = TOKEN_USER
+        return refused
+    try:
+        # A provider's keys may have to be fetched. Requests of other users do not wait for that.
+        scope[SCOPE_KEY] = await anyio.to_thread.run_sync(
+            users.authenticate, bearer_token(headers), limiter=_limiter_of(_authenticating, _MOST_AUTHENTICATING)
+        )
+    except UnauthenticatedError as error:
+        return unauthenticated(str(error))
+    except ServiceUnavailableError as error:
+        return 503, "ServiceUnavailableException", str(error)
+    return None
 
 
 def decoded(raw: bytes) -> str:

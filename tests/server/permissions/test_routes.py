@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import urllib3
 
 from pennon import DirectoryNamespace
 from pennon.errors import PermissionDeniedError
@@ -17,9 +18,12 @@ from pennon.server.access import Access
 from pennon.server.iceberg.routes import ENDPOINTS
 from pennon.server.lance.extensions import EXTENSIONS
 from pennon.server.lance.operations import OPERATIONS
+from pennon.server.pages.paths import is_page
+from pennon.server.pages.routes import PAGES
 from tests.iceberg.irc_servers import facade
 from tests.server.http_client import Client, LanceClient
 from tests.server.permissions.test_matrix import ICEBERG, LANCE
+from tests.server.served import served
 from tests.support import create_namespace, create_table
 
 if TYPE_CHECKING:
@@ -76,7 +80,7 @@ def test_no_route_does_anything_without_a_right(tmp_path):
         app = application.build(namespace, Access(), catalog=namespace.catalog, guard=guard)
         with serving(app) as url:
             for template, methods in walk(app.routes):
-                if template in OPEN:
+                if template in OPEN or is_page(template):
                     continue
                 path = template.replace("{namespace}", "m").replace("{table}", "t")
                 path = path.replace("{id}", "m%24t").replace("{index_name}", "i")
@@ -90,6 +94,23 @@ def test_no_route_does_anything_without_a_right(tmp_path):
                     assert guard.asked == before + 1, (method, template)
                     checked += 1
     assert checked >= len(OPERATIONS) + len(EXTENSIONS) + len(ENDPOINTS) - 3
+
+
+def test_no_page_is_shown_without_a_right(tmp_path):
+    guard = Nobody()
+    with DirectoryNamespace(root=str(tmp_path)) as namespace, served(namespace, guard=guard) as url:
+        for page in PAGES:
+            before = guard.asked
+            path = page.path.replace("{id}", "m$t").replace("{pipeline}", "p").replace("{run}", "r")
+            kind = {"Content-Type": "application/x-www-form-urlencoded"} if page.changes else {}
+            body = "id=m%24t" if page.changes else None
+            query = "" if page.changes or "{id}" in page.path else "?id=m%24t"
+            answer = urllib3.request(
+                page.method, url + path + query, body=body, headers=kind, retries=False, timeout=60.0
+            )
+            assert answer.status == 403, page.id
+            assert answer.headers["content-type"].startswith("text/html")
+            assert guard.asked == before + 1, page.id
 
 
 def _template(path: str) -> str:

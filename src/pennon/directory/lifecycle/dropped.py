@@ -15,7 +15,7 @@ from pennon.directory.markers.marker import DELETED, PURGING, REVIVING, UNREADAB
 from pennon.directory.problems import warn_once
 from pennon.directory.root_tables.settle import read_settled_marker
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError, UnusableEntryError
-from pennon.identifiers import ROOT, Identifier, object_id
+from pennon.identifiers import Identifier, object_id
 from pennon.paging import select_page
 from pennon.results import DroppedTable, TableStatus, TableStatusReport
 from pennon.table.description import count_rows
@@ -95,14 +95,25 @@ def _exists(catalog: Catalog, identifier: Identifier) -> bool:
 
 
 def list_dropped(
-    catalog: Catalog, namespace: Identifier, token: str | None, limit: int | None, *, detailed: bool = False
+    catalog: Catalog,
+    namespace: Identifier | None,
+    token: str | None,
+    limit: int | None,
+    *,
+    detailed: bool = False,
+    choose: Callable[[Identifier], bool] = lambda _: True,
 ) -> tuple[list[DroppedTable], str | None]:
-    """Return a page of the tables that were dropped from a namespace, and the token of the next page.
+    """Return a page of the tables that were dropped from a namespace, or from all, and the token of the next page.
 
-    `detailed` reads the rows and bytes of each table. Costs one listing at the root, and one read for each marker.
+    `choose` is called with the identifiers, and returns False for those to leave out. `detailed` reads the rows and
+    bytes of each table. Costs one listing at the root, and one read for each marker of the page.
     """
-    entries = [entry for entry in _list_trash(catalog) if entry.identifier[:-1] == namespace]
-    markers = _list_markers(catalog) if namespace == ROOT else {}
+    entries = [
+        entry
+        for entry in _list_trash(catalog)
+        if namespace in {None, entry.identifier[:-1]} and choose(entry.identifier)
+    ]
+    markers = [name for name in _list_markers(catalog) if choose((name,))] if not namespace else []
     by_key = {f"{object_id(entry.identifier)}/{entry.deletion_id}": entry for entry in entries}
     keys = sorted([*by_key, *(f"{name}/" for name in markers)])
     chosen, next_token = select_page(keys, token, limit, takes_names=False)

@@ -63,8 +63,8 @@ def respond_to_error(error: Exception, *, instance: str, known: Collection[int])
 
     Clients decide by the code. If the specification does not know the natural status for an operation, it is 400.
     """
-    code, text = _describe(error)
-    status = _STATUS_BY_CODE[code]
+    code, text = describe_error(error)
+    status = status_of(code)
     if status >= INTERNAL:
         _log.error("%s: %s", instance, error, exc_info=error)
     if status not in known and status < INTERNAL:
@@ -84,11 +84,21 @@ def respond(
     """Return an answer with the error body."""
     # A message may quote a request, which may not be valid text.
     text = message.encode("utf-8", "backslashreplace").decode()
-    chosen = _CODE_BY_STATUS.get(status, ErrorCode.INTERNAL) if code is None else code
+    chosen = code_of_status(status) if code is None else code
     return JSONResponse({"error": text, "code": int(chosen), "instance": instance}, status, headers)
 
 
-def _describe(error: Exception) -> tuple[ErrorCode, str]:
+def status_of(code: ErrorCode) -> int:
+    """Return the natural HTTP status of an error code."""
+    return _STATUS_BY_CODE[code]
+
+
+def code_of_status(status: int) -> ErrorCode:
+    """Return the error code of a refusal with an HTTP status."""
+    return _CODE_BY_STATUS.get(status, ErrorCode.INTERNAL)
+
+
+def describe_error(error: Exception) -> tuple[ErrorCode, str]:
     """Return the code and the message for a client. What only the operator may know is left out."""
     if isinstance(error, OverflowError):
         # Only requests have numbers of any size.

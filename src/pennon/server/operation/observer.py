@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pennon.server.operation.metrics import Metrics
     from pennon.server.operation.tracing import Tracer
 
-_PROTOCOLS = {"v1": "lance", "iceberg": "iceberg"}
+_PROTOCOLS = {"v1": "lance", "iceberg": "iceberg", "": "pages", "pages": "pages"}
 _NONE = "none"
 _HUNG_UP = 499
 """Counted for a request without an answer, as other servers do."""

@@ -1,0 +1,89 @@
+"""The tree of namespaces beside every page: the way to the current one is open, everything else is loaded on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_namespace import ListNamespacesRequest, ListTablesRequest
+
+from pennon.server.lance.listings import list_visible
+
+if TYPE_CHECKING:
+    from pennon.identifiers import Identifier
+    from pennon.server.pages.page_request import PageRequest
+
+MOST_CHILDREN = 50
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A namespace in the tree."""
+
+    identifier: Identifier
+    is_current: bool = False
+    level: Level | None = None
+    """What is below it, if that is shown."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """The namespaces directly below another one."""
+
+    parent: Identifier
+    branches: tuple[Branch, ...]
+    has_more: bool
+
+
+def list_namespaces(
+    request: PageRequest, parent: Identifier, token: str | None, limit: int
+) -> tuple[list[str], str | None]:
+    """Return a page of the visible namespaces below another one, and the token of the next page."""
+    page = list_visible(
+        request.namespace.list_namespaces,
+        ListNamespacesRequest(id=list(parent), page_token=token, limit=limit),
+        guard=request.guard,
+        principal=request.principal,
+        lists="namespaces",
+        delimiter=None,
+    )
+    return page.namespaces, page.page_token  # type: ignore[attr-defined]  # it is a listing's response
+
+
+def list_tables(
+    request: PageRequest, parent: Identifier, token: str | None, limit: int
+) -> tuple[list[str], str | None]:
+    """Return a page of the visible tables of a namespace, and the token of the next page."""
+    page = list_visible(
+        request.namespace.list_tables,
+        ListTablesRequest(id=list(parent), page_token=token, limit=limit),
+        guard=request.guard,
+        principal=request.principal,
+        lists="tables",
+        delimiter=None,
+    )
+    return page.tables, page.page_token  # type: ignore[attr-defined]  # it is a listing's response
+
+
+def build_level(request: PageRequest, parent: Identifier) -> Level:
+    """Return the first namespaces below another one."""
+    names, token = list_namespaces(request, parent, None, MOST_CHILDREN)
+    return Level(parent, tuple(Branch((*parent, name)) for name in names), token is not None)
+
+
+def build_tree(request: PageRequest, place: Identifier) -> Level:
+    """Return the tree, open along the way to a namespace. Raises NamespaceNotFoundError if that does not exist."""
+    level: Level | None = None
+    for depth in range(len(place), -1, -1):
+        parent = place[:depth]
+        found = build_level(request, parent)
+        branches = found.branches
+        if depth < len(place):
+            way = Branch(place[: depth + 1], is_current=depth + 1 == len(place), level=level)
+            others = [one for one in branches if one.identifier != way.identifier]
+            # The way is shown even if the namespace is not among the first.
+            branches = tuple(sorted([*others, way], key=lambda one: one.identifier))
+        level = Level(parent, branches, found.has_more)
+    if level is None:
+        raise AssertionError("the loop ends at the root")
+    return level

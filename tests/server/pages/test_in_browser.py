@@ -1,0 +1,216 @@
+"""The pages in a real browser."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from pennon import TableStatus
+from tests.server.pages.conftest import make_trash, screenshot, watch
+from tests.support import create_namespace, create_table, ipc, list_tables
+
+ORDERS = "/pages/table/sales$orders"
+PAGES = {
+    "start": "/",
+    "namespace": "/pages/namespace/sales",
+    "table": ORDERS,
+    "old-version": f"{ORDERS}?version=2",
+    "rows": "/pages/table/ml$pictures/rows",
+    "versions": f"{ORDERS}/versions",
+    "compare": f"{ORDERS}/compare?before=3&after=4&key=id",
+    "code": f"{ORDERS}/code",
+    "search": "/pages/search?q=or",
+    "search-columns": "/pages/search?q=amount&in=columns",
+    "trash": "/pages/trash",
+}
+SERIOUS = {"serious", "critical"}
+PAUSE_SECONDS = 3.0
+"""More than a page takes on a busy machine, and less than one that reads every table."""
+
+
+def test_browse_to_a_table(view):
+    page = view.open("/")
+    page.get_by_role("navigation", name="Namespaces").get_by_role("link", name="sales").click()
+    page.get_by_role("main").get_by_role("link", name="orders").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "orders"
+    main = page.get_by_role("main")
+    assert main.get_by_text("protected", exact=True).is_visible()
+    assert main.get_by_role("row", name="amount double allowed").is_visible()
+    assert main.get_by_role("row", name="owner shop-team").is_visible()
+    assert main.get_by_role("row", name="id_idx BTree").is_visible()
+    assert main.get_by_role("link", name="release").is_visible()
+    assert main.get_by_text("trial").is_visible()
+    page.get_by_role("link", name="Versions").click()
+    assert page.get_by_role("listitem").filter(has_text="Version 3").get_by_text("203").is_visible()
+
+
+def test_the_tree_opens_by_keyboard(view):
+    page = view.open("/")
+    button = page.get_by_role("button", name="Namespaces in ml")
+    button.focus()
+    page.keyboard.press("Enter")
+    tree = page.get_by_role("navigation", name="Namespaces")
+    tree.get_by_role("link", name="daily").wait_for()
+    assert button.get_attribute("aria-expanded") == "true"
+    page.keyboard.press("Enter")
+    assert tree.get_by_role("link", name="daily").is_hidden()
+
+
+def test_vectors_pictures_and_sounds_are_shown(view):
+    page = view.open("/pages/table/ml$pictures/rows")
+    assert page.get_by_role("img", name="vector of 64 numbers").count() == 5
+    photos = page.get_by_role("img", name="image/png")
+    assert photos.count() == 4
+    for number in range(4):
+        photos.nth(number).scroll_into_view_if_needed()
+        assert photos.nth(number).evaluate("one => one.decode().then(() => one.naturalWidth)") == 32
+    sound = page.locator("audio").first
+    seconds = "one => new Promise(done => { one.onloadedmetadata = () => done(one.duration); one.load(); })"
+    assert sound.evaluate(f"one => {{ one.preload = 'auto'; return ({seconds})(one); }}") == pytest.approx(0.1)
+
+
+def test_compare_two_versions(view):
+    page = view.open(f"{ORDERS}/compare?before=1&after=5")
+    main = page.get_by_role("main")
+    assert main.get_by_role("row", name="net does not exist double").is_visible()
+    page.get_by_label("Rows have the same").select_option("id")
+    page.get_by_role("button", name="Compare").click()
+    figures = dict(
+        zip(page.locator(".facts dt").all_inner_texts(), page.locator(".facts dd").all_inner_texts(), strict=True)
+    )
+    assert figures == {"Added": "5", "Changed": "3", "Deleted": "2"}
+    row = page.get_by_role("region", name="Changed rows").get_by_role("row").nth(1)
+    before, after = float(row.locator("del").inner_text()), float(row.locator("ins").inner_text())
+    assert after == pytest.approx(before + 1000)
+
+
+def test_search(view):
+    page = view.open("/")
+    page.get_by_role("searchbox", name="Search tables and namespaces").fill("Orde")
+    page.keyboard.press("Enter")
+    page.get_by_role("main").get_by_role("link", name="sales.orders").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "orders"
+    for subject, text, reason in (("columns", "amou", "amount: double"), ("properties", "SHOP-", "owner = shop-team")):
+        page = view.open("/pages/search")
+        page.get_by_label("Text").fill(text)
+        page.get_by_label("in", exact=True).select_option(subject)
+        page.get_by_role("main").get_by_role("button", name="Search").click()
+        assert page.get_by_role("listitem").filter(has_text="sales.orders").get_by_text(reason).is_visible()
+
+
+def test_restore_a_table(view, site):
+    make_trash(site.catalog, "sales", "lost")
+    make_trash(site.catalog, "sales", "moved", ttl="7d")
+    page = view.open("/pages/namespace/sales")
+    page.get_by_role("link", name="Tables that were dropped from here").click()
+    assert page.get_by_role("row", name="sales.moved").get_by_text("6 d 23 h").is_visible()
+    screenshot(page, "trash-full")
+    page.get_by_role("button", name="Restore sales.lost").click()
+    assert page.get_by_role("status").filter(has_text="sales.lost was restored").is_visible()
+    page.get_by_label("Restore sales.moved as").fill("ml.found")
+    page.get_by_role("button", name="Restore sales.moved").click()
+    page.get_by_role("link", name="ml.found").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "found"
+    assert {"lost", "orders"} <= set(list_tables(site.catalog, "sales"))
+    assert "found" in list_tables(site.catalog, "ml")
+
+
+def test_purge_a_table_after_confirmation(view, site):
+    make_trash(site.catalog, "sales", "gone")
+    page = view.open("/pages/trash")
+    page.get_by_role("link", name="Purge… sales.gone").click()
+    screenshot(page, "purge")
+    page.get_by_label("Purge it although").check()
+    confirmation = page.get_by_label("Type sales.gone to confirm")
+    confirmation.fill("sales.gone")
+    page.get_by_role("button", name="Purge").click()
+    assert page.get_by_role("status").filter(has_text="sales.gone was purged").is_visible()
+    assert site.catalog.table_status(["sales", "gone"]).status is TableStatus.NOT_FOUND
+
+
+def test_hostile_names_and_data_run_nothing(browser, site):
+    attack = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+    space, name, column = "'><b onmouseover=alert(3)>", "{{7*7}}\"'><svg onload=alert(4)>", "<i>a</i>"
+    create_namespace(site.catalog, space, properties={attack: attack})
+    text = "</td><script>alert(5)</script>"
+    rows = pa.table({column: [text], "bytes": [b"<html><script>alert(6)</script>"]})
+    create_table(site.catalog, space, name, data=ipc(rows), properties={attack: f"javascript:{attack}"})
+    make_trash(site.catalog, space, f"{name}2")
+    for view in watch(browser, site.url):
+        page = view.open("/")
+        page.get_by_role("main").get_by_role("link", name=space).click()
+        page.get_by_role("link", name=name).click()
+        assert page.get_by_role("heading", level=1).inner_text() == name
+        assert page.get_by_role("cell", name=text).is_visible()
+        for label in ("Rows", "Versions", "Compare", "Code"):
+            page.get_by_role("link", name=label, exact=True).click()
+            assert page.get_by_role("heading", level=1).inner_text() == name
+        view.open("/pages/trash")
+        assert page.get_by_role("rowheader", name=f"{name}2").is_visible()
+        view.open("/pages/search?q=%22%3E%3Cscript%3Ealert(7)%3C/script%3E&in=properties")
+        assert page.locator("script").count() == 1
+    # A page of an error, whose message quotes the request.
+    context = browser.new_context()
+    page = context.new_page()
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.goto(f"{site.url}/pages/table/%3Cimg%20src=x%20onerror=alert(8)%3E")
+    assert page.get_by_text("<img src=x onerror=alert(8)>").is_visible()
+    assert dialogs == []
+    context.close()
+
+
+def test_pages_work_without_javascript(browser, site):
+    for view in watch(browser, site.url, java_script_enabled=False):
+        page = view.open("/")
+        page.get_by_role("main").get_by_role("link", name="ml").click()
+        page.get_by_role("main").get_by_role("link", name="daily").click()
+        assert page.get_by_text("There are no tables here yet").is_visible()
+        assert page.get_by_role("button", name="Namespaces in ml").count() == 0
+
+
+def test_100_000_tables_without_a_pause(large_view):
+    times = {}
+
+    def open_page(path: str):
+        started = time.monotonic()
+        page = large_view.open(path)
+        times[path] = time.monotonic() - started
+        return page
+
+    page = open_page("/")
+    assert page.get_by_role("main").get_by_role("listitem").count() > 0
+    open_page("/pages/search?q=warm")  # the first search reads all names
+    del times["/pages/search?q=warm"]
+    page = open_page("/pages/namespace/ns")
+    assert page.get_by_role("main").get_by_role("row").count() == 51
+    page.get_by_role("link", name="Next page of tables").click()
+    assert page.get_by_role("rowheader", name="t000050").is_visible()
+    page = open_page("/pages/search?q=t099")
+    assert page.get_by_role("link", name="ns.t099000").is_visible()
+    page.get_by_role("link", name="Next page").click()
+    assert page.get_by_role("link", name="ns.t099050").is_visible()
+    page = open_page("/pages/search?q=x&in=columns")
+    assert page.get_by_text("tables are left").is_visible()
+    open_page("/pages/trash")
+    assert max(times.values()) < PAUSE_SECONDS, times
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_accessibility_and_fit(browser, site, scheme, width):
+    problems = {}
+    for view in watch(browser, site.url, color_scheme=scheme, viewport={"width": width, "height": 800}):
+        for name, path in PAGES.items():
+            page = view.open(path)
+            screenshot(page, f"{name}-{scheme}")
+            found = Axe().run(page).response["violations"]
+            serious = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in SERIOUS]
+            if serious:
+                problems[name] = serious
+            scrolls = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            if page.evaluate(scrolls):
+                problems[f"{name} (width)"] = page.evaluate("document.documentElement.scrollWidth")
+    assert problems == {}
