@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from lance_namespace import ListNamespacesRequest, ListTablesRequest
 
 from pennon.server.lance.listings import list_visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
     from pennon.identifiers import Identifier
     from pennon.server.pages.page_request import PageRequest
 
@@ -39,30 +43,18 @@ def list_namespaces(
     request: PageRequest, parent: Identifier, token: str | None, limit: int
 ) -> tuple[list[str], str | None]:
     """Return a page of the visible namespaces below another one, and the token of the next page."""
-    page = list_visible(
-        request.namespace.list_namespaces,
-        ListNamespacesRequest(id=list(parent), page_token=token, limit=limit),
-        guard=request.guard,
-        principal=request.principal,
-        lists="namespaces",
-        delimiter=None,
-    )
-    return page.namespaces, page.page_token  # type: ignore[attr-defined]  # it is a listing's response
+    given = ListNamespacesRequest(id=list(parent), page_token=token, limit=limit)
+    page: Any = _list(request, request.namespace.list_namespaces, given, "namespaces")
+    return page.namespaces, page.page_token
 
 
 def list_tables(
     request: PageRequest, parent: Identifier, token: str | None, limit: int
 ) -> tuple[list[str], str | None]:
     """Return a page of the visible tables of a namespace, and the token of the next page."""
-    page = list_visible(
-        request.namespace.list_tables,
-        ListTablesRequest(id=list(parent), page_token=token, limit=limit),
-        guard=request.guard,
-        principal=request.principal,
-        lists="tables",
-        delimiter=None,
-    )
-    return page.tables, page.page_token  # type: ignore[attr-defined]  # it is a listing's response
+    given = ListTablesRequest(id=list(parent), page_token=token, limit=limit)
+    page: Any = _list(request, request.namespace.list_tables, given, "tables")
+    return page.tables, page.page_token
 
 
 def build_level(request: PageRequest, parent: Identifier) -> Level:
@@ -87,3 +79,9 @@ def build_tree(request: PageRequest, place: Identifier) -> Level:
     if level is None:
         raise AssertionError("the loop ends at the root")
     return level
+
+
+def _list(
+    request: PageRequest, fetch: Callable[[Any], Any], given: BaseModel, lists: Literal["namespaces", "tables"]
+) -> BaseModel:
+    return list_visible(fetch, given, guard=request.guard, principal=request.principal, lists=lists, delimiter=None)
