@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import threading
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 import urllib3
@@ -18,6 +20,7 @@ from pennon.server.access import Access
 from pennon.server.iceberg.routes import ENDPOINTS
 from pennon.server.lance.extensions import EXTENSIONS
 from pennon.server.lance.operations import OPERATIONS
+from pennon.server.lance.streams import STREAM
 from pennon.server.pages.paths import is_page
 from pennon.server.pages.routes import PAGES
 from tests.iceberg.irc_servers import facade
@@ -136,3 +139,18 @@ def test_the_server_keeps_its_own_credentials(tmp_path, vend):
         assert [one.status for one in answers] == [200, 200]
         assert secret not in json.dumps([one.body for one in answers])
         assert all(not one.body.get("storage_options") for one in answers)
+
+
+@pytest.mark.parametrize(("user", "status"), [("nobody", 404), ("reader", 403)])
+@pytest.mark.parametrize("operation", ["create", "insert", "merge_insert"])
+def test_rows_are_refused_before_they_are_sent(secured, operation, user, status):
+    client = secured.lance[user]
+    address = urlsplit(client._base)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", f"{address.path}/table/m%24t/{operation}?on=x")
+        for name, value in {**client._headers, "Content-Type": STREAM, "Content-Length": str(1 << 30)}.items():
+            connection.putheader(name, value)
+        # The body is announced, and not sent.
+        connection.endheaders()
+        assert connection.getresponse().status == status

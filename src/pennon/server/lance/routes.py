@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ from pennon.server.permissions.rights import principal_of
 from pennon.server.requests import parse_small_object, read_object
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from pydantic import BaseModel
     from starlette.requests import Request
@@ -73,8 +72,13 @@ def _make_endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            async with _receive_body(request, operation) as body:
-                return await anyio.to_thread.run_sync(handler.handle, request, body, limiter=limiter)
+            if operation.takes_rows:
+                # The rights do not depend on the rows, so nobody sends rows in vain.
+                parsed = handler.admit(request, {})
+                async with streams.receive_rows(request) as rows:
+                    return await anyio.to_thread.run_sync(handler.answer, request, parsed, rows, limiter=limiter)
+            body = await read_object(request)
+            return await anyio.to_thread.run_sync(handler.admit_and_answer, request, body, limiter=limiter)
         except ProtocolError as error:
             return errors.respond(errors.BAD_REQUEST, str(error), instance=request.url.path)
         except ClientDisconnect:
@@ -85,15 +89,6 @@ def _make_endpoint(
     # Metrics and logs name an operation by its function.
     answer.__name__ = operation.id
     return answer
-
-
-@asynccontextmanager
-async def _receive_body(request: Request, operation: Operation) -> AsyncIterator[Body]:
-    if operation.takes_rows:
-        async with streams.receive_rows(request) as rows:
-            yield rows
-    else:
-        yield await read_object(request)
 
 
 def _find_call(operation: Operation, namespace: CatalogNamespace[Any]) -> Callable[..., Any]:
@@ -126,21 +121,31 @@ class _Handler:
         self._answers = answers
         self._vending = vending
 
-    def handle(self, http: Request, body: Body) -> Response:
-        """Check the rights, do the operation unless it was done before, and return its answer. Runs in a thread."""
-        operation, principal = self._operation, principal_of(http.scope)
-        if isinstance(body, bytes) and not operation.takes_rows:
-            body = parse_small_object(body)
-        fields = body if isinstance(body, dict) else {}
+    def admit(self, http: Request, fields: dict[str, Any]) -> BaseModel:
+        """Return the request of the namespace. Raises the guard's error if the principal has not all rights for it."""
+        operation = self._operation
         request = self._parser.parse(http.path_params, http.query_params, http.headers, fields)
         request = limit_page(request, http.app.state.limits.page_size)
         authorize(http.scope, self._guard, operation.needs(request), operation=operation.id, changes=operation.changes)
+        return request
+
+    def admit_and_answer(self, http: Request, body: dict[str, Any] | bytes) -> Response:
+        """Check the rights, and answer. Runs in a thread."""
+        fields = parse_small_object(body) if isinstance(body, bytes) else body
+        return self.answer(http, self.admit(http, fields), fields)
+
+    def answer(self, http: Request, request: BaseModel, body: Body) -> Response:
+        """Do the operation unless it was done before, and return its answer. Runs in a thread."""
+        operation = self._operation
         key = http.headers.get(idempotency.HEADER) if operation.changes else None
         if key is None:
             return self._answer(http, request, body)
         parts = [operation.id, http.url.path, http.url.query]
         return self._answers.answer_once(
-            principal.name, key, idempotency.fingerprint(parts, body), lambda: self._answer(http, request, body)
+            principal_of(http.scope).name,
+            key,
+            idempotency.fingerprint(parts, body),
+            lambda: self._answer(http, request, body),
         )
 
     def _answer(self, http: Request, request: BaseModel, body: Body) -> Response:
