@@ -13,7 +13,6 @@ import yaml
 from pydantic import TypeAdapter
 
 from pennon import results
-from pennon.directory import version_management
 from pennon.server.lance import extensions
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _ERROR = {
     "required": ["code"],
     "properties": {"error": {"type": "string"}, "code": {"type": "integer"}, "instance": {"type": "string"}},
 }
-_NAMES = {**vars(results), **vars(version_management), "Namespace": object}
+_NAMES = {**vars(results), "Namespace": object}
 
 
 def document() -> dict[str, Any]:

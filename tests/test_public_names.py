@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = [
     pennon.DroppedTable,
     pennon.KeptTable,
+    pennon.ManagementReport,
     pennon.MarkerReport,
     pennon.MigratedTable,
     pennon.MigrationReport,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pennon.results import (
         DroppedTable,
         KeptTable,
+        ManagementReport,
         MarkerReport,
         MigratedTable,
         MigrationReport,
@@ -38,6 +39,7 @@ __all__ = [
     "DroppedTable",
     "IcebergNamespace",
     "KeptTable",
+    "ManagementReport",
     "MarkerReport",
     "MigratedTable",
     "MigrationReport",

@@ -122,6 +122,15 @@ class MigrationReport:
 
 
 @dataclass(frozen=True)
+class ManagementReport:
+    """What turning version management on or off did."""
+
+    tables: int
+    versions: int
+    """The number of versions whose rows were added or removed."""
+
+
+@dataclass(frozen=True)
 class MarkerReport:
     """The tables whose markers `migrate_markers` wrote to the root or removed from it, or would in a dry run."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from pennon import NewTable, TableCommit
 from pennon.errors import InvalidInputError
-from tests.support import create_namespace, create_table, describe_table, fails, ipc
+from tests.support import create_namespace, create_table, declare_table, describe_table, fails, ipc, list_tables
 
 ROWS = pa.table({"id": list(range(1000)), "name": [f"n{number}" for number in range(1000)]})
 
@@ -128,20 +128,54 @@ def test_a_commit_by_others_in_between_is_rebased_on(managed):
     assert (ids(managed, "t"), ids(managed, "u")) == ([0, 1], [0, 1, 7])
 
 
-def test_common_commits_need_managed_versions_and_tables_that_exist(client):
+def written(client, name: str, **properties: str) -> NewTable:
+    """Write a table that is not in the catalog yet."""
+    location = client.new_table_location(["a", name])
+    lance.write_dataset(pa.table({"id": [5]}), location)
+    return NewTable(["a", name], location, properties or None)
+
+
+def test_new_tables_are_published_with_changes_of_others(managed):
+    create_table(managed, "a", "t", data=ipc({"id": [0]}))
+    seen: list[dict] = []
+
+    def interfere(versions) -> None:
+        seen.append(versions)
+        assert list_tables(managed, "a") == ["t"]
+        if len(seen) == 1:
+            managed.insert_into_table({"id": ["a", "t"]}, ipc({"id": [7]}))
+
+    parts = [written(managed, "new", owner="tests"), prepare(managed, "t", 1)]
+    assert managed.commit_tables(parts, interfere) == {("a", "t"): 3, ("a", "new"): 1}
+    assert len(seen) == 2
+    assert (ids(managed, "t"), ids(managed, "new")) == ([0, 1, 7], [5])
+    assert managed.describe_table({"id": ["a", "new"]}).properties["owner"] == "tests"
+
+
+def test_new_tables_fill_declared_ones_and_are_all_kept_back_if_a_name_is_taken(managed):
+    create_table(managed, "a", "t", data=ipc({"id": [0]}))
+    parts = [written(managed, name) for name in ("first", "second")]
+    create_table(managed, "a", "second", data=ipc({"id": [8]}))
+    with fails(5, "second"):
+        managed.commit_tables([*parts, prepare(managed, "t", 1)])
+    assert (ids(managed, "t"), ids(managed, "second")) == ([0], [8])
+    assert list_tables(managed, "a") == ["second", "t"]
+    filling = written(managed, "declared")
+    location = declare_table(managed, "a", "declared").location
+    assert managed.commit_tables([filling, parts[0]]).keys() == {("a", "declared"), ("a", "first")}
+    assert (ids(managed, "declared"), ids(managed, "first")) == ([5], [5])
+    assert managed.describe_table({"id": ["a", "declared"]}).location == location
+
+
+def test_common_commits_need_managed_versions(client):
     create_table(client, "a", "t", data=ipc({"id": [0]}))
-    new = NewTable(["a", "new"], client.new_table_location(["a", "new"]))
-    with fails(0):
-        client.commit_tables([new])
-    with fails(0):
-        client.require_common_commits([["a", "new"]])
     if client.describe_table({"id": ["a", "t"]}).managed_versioning:
-        client.require_common_commits([["a", "t"]])
+        client.require_common_commits([["a", "t"], ["a", "new"]])
         return
     with fails(0):
         client.require_common_commits([["a", "t"]])
     with fails(0):
-        client.commit_tables([prepare(client, "t", 1)])
+        client.commit_tables([written(client, "new")])
 
 
 def as_file(table: pa.Table) -> bytes:

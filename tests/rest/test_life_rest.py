@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import lance
 import pytest
 
-from pennon import RestNamespace, TableStatus
+from pennon import ManagementReport, MarkerReport, RestNamespace, TableStatus
 from tests.iceberg.irc_servers import LossyProxy
 from tests.support import (
     create_namespace,
@@ -118,3 +118,21 @@ def test_changes_whose_answers_get_lost_are_done_once(lossy, client):
 
 def rows(client):
     return lance.dataset(client.describe_table({"id": ["a", "t"]}).location, version=1).to_table()
+
+
+def test_root_tables_are_migrated_and_versions_managed_through_the_client(root, open_namespace):
+    old = open_namespace(root, "v1")
+    for name in ("t", "u"):
+        create_table(old, name)
+    client = open_namespace(root, "v2")
+    assert [one.name for one in client.migrate_to_manifest(dry_run=True, names={"t"}).migrated] == ["t"]
+    assert list_tables(client) == []
+    report = client.migrate_to_manifest(names={"t"})
+    assert ([one.name for one in report.migrated], report.dry_run) == (["t"], False)
+    assert list_tables(client) == ["t"]
+    assert client.migrate_markers() == MarkerReport(dry_run=False)
+    assert client.enable_table_version_management() == ManagementReport(1, 1)
+    assert client.describe_table({"id": ["t"]}).managed_versioning
+    client.require_common_commits([["t"]])
+    assert client.disable_table_version_management() == ManagementReport(1, 1)
+    assert not client.describe_table({"id": ["t"]}).managed_versioning

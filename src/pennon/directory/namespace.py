@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from pennon.directory.problems import Problem
     from pennon.results import (
         DroppedTable,
+        ManagementReport,
         MarkerReport,
         MigrationReport,
         PurgedTable,
@@ -423,9 +424,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
     def _latest_table_versions(self, chosen: Sequence[Identifier]) -> list[int]:
         return [record.version for record in service.latest_versions(self._catalog, chosen)]
 
-    def enable_table_version_management(
-        self, progress: Callable[[int, int], None] | None = None
-    ) -> version_management.ManagementReport:
+    def enable_table_version_management(self, progress: Callable[[int, int], None] | None = None) -> ManagementReport:
         """Let the catalog manage the versions of all its tables. Safe to interrupt and to repeat.
 
         Raises UnsupportedOperationError in V1, which has no manifest.
@@ -433,7 +432,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         with translate_errors("enable_table_version_management"):
             return version_management.enable(self._catalog, progress)
 
-    def disable_table_version_management(self) -> version_management.ManagementReport:
+    def disable_table_version_management(self) -> ManagementReport:
         """Stop managing versions. Afterwards, the files of each table decide about its versions."""
         with translate_errors("disable_table_version_management"):
             return version_management.disable(self._catalog)

@@ -7,7 +7,6 @@ versions, removes key and flag, and then removes the rows. Both can be interrupt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import migrate
@@ -15,6 +14,7 @@ from pennon.directory.manifest import TABLE, Draft, LoadedSnapshot, Snapshot, fl
 from pennon.directory.manifest.snapshot import find_location_fault
 from pennon.directory.versions import managed, version_files, version_rows
 from pennon.directory.versions.version_rows import ManagedTable
+from pennon.results import ManagementReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 _TABLES_PER_COMMIT = 64
 _ROWS_PER_COMMIT = 10_000
-
-
-@dataclass(frozen=True)
-class ManagementReport:
-    """What turning version management on or off did."""
-
-    tables: int
-    versions: int
-    """The number of rows that were added or removed."""
 
 
 def enable(catalog: Catalog, progress: Callable[[int, int], None] | None = None) -> ManagementReport:

@@ -1,13 +1,14 @@
-"""Lance transactions of several tables, published together through a server.
+"""Lance transactions of several tables, and new tables, published together through a server.
 
 Lance stages the manifest of each transaction as if it committed to the server, but the client only records the version.
-Then one BatchCreateTableVersions creates all versions, or none, which is the commit point. A crash before it, and an
-error, leave staged manifests that nothing refers to.
+Then one request creates all versions and adds the new tables, or nothing, which is the commit point. A crash before it,
+and an error, leave staged manifests that nothing refers to.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import lance
 import lance_namespace as sdk
@@ -20,55 +21,53 @@ from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
     TableVersionAlreadyExistsError,
-    UnsupportedOperationError,
     is_commit_conflict,
 )
-from pennon.http_transport import pause_before_retry
+from pennon.http_transport import BadAnswerError, pause_before_retry
 from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.table_commits import NewTable, TableCommit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 _ATTEMPTS = 20
+
+
+Publish = Callable[[Sequence[CreateTableVersionEntry], Sequence[NewTable]], list[int]]
+"""Creates staged versions and adds new tables in one commit. Returns the versions, those of new tables at the end."""
 
 
 def commit_tables(
     client: sdk.LanceNamespace,
     commits: Sequence[TableCommit | NewTable],
     check: Callable[[Mapping[Identifier, int]], object],
+    publish: Publish,
 ) -> dict[Identifier, int]:
     """Stage all changes, commit them at once, and return the new version of each table.
 
     If others commit to one of the tables first, the changes are rebased and committed again.
     """
     changes: dict[Identifier, TableCommit] = {}
+    new_tables: dict[Identifier, NewTable] = {}
     for one in commits:
         identifier = table_identifier(one.id)
-        if isinstance(one, NewTable):
-            raise new_table_error(identifier)
-        if identifier in changes:
+        if identifier in changes or identifier in new_tables:
             raise InvalidInputError(f"Two changes of one commit name the table {format_identifier(identifier)}")
-        changes[identifier] = one
+        if isinstance(one, NewTable):
+            new_tables[identifier] = one
+        else:
+            changes[identifier] = one
     for attempt in range(_ATTEMPTS):
         staged = [_stage(client, identifier, one) for identifier, one in changes.items()]
         check({identifier: entry.version for identifier, entry in zip(changes, staged, strict=True)})
         try:
-            made = client.batch_create_table_versions(sdk.BatchCreateTableVersionsRequest(entries=staged))
+            versions = publish(staged, list(new_tables.values()))
         except ConcurrentModificationError:
             pause_before_retry(attempt)
             continue
-        return {identifier: one.version for identifier, one in zip(changes, made.versions, strict=True)}
-    tables = ", ".join(map(format_identifier, changes))
-    raise ConcurrentModificationError(f"Could not commit to {tables}: others committed first every time")
-
-
-def new_table_error(identifier: Identifier) -> UnsupportedOperationError:
-    """Return the error for a new table in a commit of several."""
-    return UnsupportedOperationError(
-        f"Table {format_identifier(identifier)} is new: a common commit through a server only changes tables that have "
-        "a version; create it first, or open the catalog itself"
-    )
+        tables = [*changes, *new_tables]
+        if len(versions) != len(tables):
+            raise BadAnswerError(f"The server answers a commit of {len(tables)} tables with {len(versions)} versions")
+        return dict(zip(tables, versions, strict=True))
+    names = ", ".join(map(format_identifier, [*changes, *new_tables]))
+    raise ConcurrentModificationError(f"Could not commit to {names}: others committed first every time")
 
 
 def _stage(client: sdk.LanceNamespace, identifier: Identifier, change: TableCommit) -> CreateTableVersionEntry:

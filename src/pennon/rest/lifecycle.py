@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lance_namespace as sdk
 from pydantic import TypeAdapter, ValidationError
 
-from pennon.errors import InvalidInputError, TableNotFoundError, translate_errors
+from pennon.errors import InvalidInputError, translate_errors
 from pennon.http_transport import BadAnswerError
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
-from pennon.rest.common_commits import commit_tables, new_table_error
+from pennon.rest.common_commits import commit_tables
 from pennon.rest.server import JSON, encode_json
-from pennon.results import DroppedTable, PurgedTable, PurgeReport, TableStatusReport
+from pennon.results import (
+    DroppedTable,
+    ManagementReport,
+    MarkerReport,
+    MigrationReport,
+    PurgedTable,
+    PurgeReport,
+    TableStatusReport,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
+
+    from lance_namespace_urllib3_client.models.create_table_version_entry import CreateTableVersionEntry
 
     from pennon.rest.server import RestServer
     from pennon.table_commits import NewTable, TableCommit
@@ -222,39 +232,64 @@ class TableLifecycle(sdk.LanceNamespace):
         return self._ask("latest_table_versions", "table/latest-versions", (), body, _Versions).versions
 
     def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
-        """Raise UnsupportedOperationError unless one `commit_tables` can change all these tables.
-
-        They must have a version: through a server, a common commit cannot create tables.
-        """
-        identifiers = [table_identifier(one) for one in ids]
-        body = {"ids": [list(one) for one in identifiers]}
+        """Raise UnsupportedOperationError unless one `commit_tables` can change all these tables, or create them."""
+        body = {"ids": [list(table_identifier(one)) for one in ids]}
         self._ask("require_common_commits", "table/require-common-commits", (), body, _Nothing)
-        for identifier in identifiers:
-            request = sdk.DescribeTableRequest(id=list(identifier), check_declared=True)
-            try:
-                is_new = bool(self.describe_table(request).is_only_declared)
-            except TableNotFoundError:
-                is_new = True
-            if is_new:
-                raise new_table_error(identifier)
 
     def commit_tables(
         self,
         commits: Sequence[TableCommit | NewTable],
         check: Callable[[Mapping[Identifier, int]], object] = lambda _: None,
     ) -> dict[Identifier, int]:
-        """Publish prepared Lance transactions of several tables, all at once or not at all.
+        """Publish prepared Lance transactions of several tables, and new tables, all at once or not at all.
 
         Returns the new versions. The server's catalog must manage the versions of all tables. Each transaction is
         rebased on what was committed since it was prepared. `check` is called with the versions each time they are
         staged; an error that it raises stops the commit.
-        Raises ConcurrentModificationError if a transaction cannot be rebased, UnsupportedOperationError for a new table
-        or if the catalog does not manage the versions.
+        Raises ConcurrentModificationError if a transaction cannot be rebased, TableAlreadyExistsError if a new table
+        exists, UnsupportedOperationError if the catalog does not manage the versions.
         """
         body = {"ids": [list(table_identifier(one.id)) for one in commits]}
         with translate_errors("commit_tables"):
             self._ask("commit_tables", "table/require-common-commits", (), body, _Nothing)
-            return commit_tables(self, commits, check)
+            return commit_tables(self, commits, check, self._publish)
+
+    def _publish(self, staged: Sequence[CreateTableVersionEntry], new_tables: Sequence[NewTable]) -> list[int]:
+        """Create staged versions and add new tables, in one commit, and return the versions."""
+        if not new_tables:
+            # By the specification's own operation, which other servers have, too.
+            made = self.batch_create_table_versions(sdk.BatchCreateTableVersionsRequest(entries=list(staged)))
+            return [one.version for one in made.versions]
+        added = [
+            {"id": list(one.id), "location": one.location, "properties": dict(one.properties or {})}
+            for one in new_tables
+        ]
+        body = {"versions": [one.model_dump(exclude_none=True) for one in staged], "new_tables": added}
+        return self._change("commit_tables", "table/commit", (), body, _Versions).versions
+
+    # Care of the catalog
+
+    def migrate_to_manifest(self, *, dry_run: bool = False, names: Collection[str] | None = None) -> MigrationReport:
+        """Register every V1 directory, or those with certain names, in one commit. Safe to interrupt and to repeat."""
+        body = {"dry_run": dry_run, "names": None if names is None else sorted(names)}
+        return self._change("migrate_to_manifest", "migrate", (), body, MigrationReport)
+
+    def migrate_markers(self, *, dry_run: bool = False) -> MarkerReport:
+        """Copy markers that other clients left inside table directories to the root, where listings find them."""
+        return self._change("migrate_markers", "migrate-markers", (), {"dry_run": dry_run}, MarkerReport)
+
+    def enable_table_version_management(self) -> ManagementReport:
+        """Let the server's catalog manage the versions of all its tables. Safe to interrupt and to repeat.
+
+        Raises UnsupportedOperationError in V1, which has no manifest.
+        """
+        path, body = "version-management", {"enabled": True}
+        return self._change("enable_table_version_management", path, (), body, ManagementReport)
+
+    def disable_table_version_management(self) -> ManagementReport:
+        """Stop managing versions. Afterwards, the files of each table decide about its versions."""
+        path, body = "version-management", {"enabled": False}
+        return self._change("disable_table_version_management", path, (), body, ManagementReport)
 
     def _read(self, operation: str, path: str, identifier: Identifier, query: Mapping[str, Any], answer: type[T]) -> T:
         parameters = {

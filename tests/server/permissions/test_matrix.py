@@ -131,6 +131,8 @@ LANCE += [
     Case("LatestTableVersions", "reader", {"ids": [["m", "{table}"]]}),
     Case("LatestTableVersions", "root", {"ids": [["m", "{table}"], ["anns", "hers"]]}),
     Case("RequireCommonCommits", "writer", {"ids": [["m", "{table}"]]}),
+    Case("CommitTables", "writer", {"versions": [{"id": ["m", "{table}"], "version": 1, "manifest_path": "x"}]}),
+    Case("CommitTables", "owner", {"new_tables": [{"id": ["m", "{table}"], "location": "x"}]}),
     Case("ListProblems", "root", None),
     Case("MigrateToManifest", "root", {"dry_run": True}),
     Case("MigrateMarkers", "root", {"dry_run": True}),

@@ -88,6 +88,31 @@ def commit_tables(
     )
 
 
+def commit_staged(
+    catalog: Catalog, versions: Sequence[service.VersionRequest], new_tables: Sequence[NewTable]
+) -> dict[Identifier, int]:
+    """Create versions that others have staged, and add new tables, in one commit. Return the version of each table.
+
+    Raises ConcurrentModificationError if somebody else committed to one of the tables since then: nothing is changed,
+    and the versions have to be staged again. The commit point is one commit of the manifest.
+    """
+    identifiers = require_management(catalog, [*(one.identifier for one in versions), *(one.id for one in new_tables)])
+    _require_distinct(identifiers)
+    given = [service.check_staged_version(catalog, one, None) for one in versions]
+    prepared = _prepare_new_tables(catalog, new_tables)
+    staged = stage(catalog, prepared.first_versions)
+    try:
+        records = version_commit.create_versions(catalog, [*given, *(one.version for one in staged)], prepared.insert)
+    except PLAN_ERRORS:
+        _discard(catalog, staged)
+        raise
+    for location in prepared.copied:
+        catalog.store.delete_tree(location)
+    changed = [*(one.identifier for one in versions), *(one.identifier for one in staged)]
+    created = {identifier: record.version for identifier, record in zip(changed, records, strict=True)}
+    return {**created, **prepared.versions}
+
+
 def stage(catalog: Catalog, commits: Sequence[TableCommit]) -> list[StagedTable]:
     """Write the manifests of the changes without committing them. If one of them fails, all are deleted."""
     identifiers = _check_tables(catalog, commits)
@@ -122,9 +147,13 @@ def _discard(catalog: Catalog, staged: Sequence[StagedTable]) -> None:
 def _check_tables(catalog: Catalog, commits: Sequence[TableCommit | NewTable]) -> list[Identifier]:
     """Check what can be checked before anything is staged, and return the identifiers."""
     identifiers = require_management(catalog, [one.id for one in commits])
+    _require_distinct(identifiers)
+    return identifiers
+
+
+def _require_distinct(identifiers: Sequence[Identifier]) -> None:
     if len(set(identifiers)) != len(identifiers):
         raise InvalidInputError("Two changes of one commit name the same table: combine them into one")
-    return identifiers
 
 
 def _stage_table(catalog: Catalog, commit: TableCommit, identifier: Identifier) -> StagedTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from lance_namespace_urllib3_client.models.create_table_version_entry import CreateTableVersionEntry
 from pydantic import BaseModel, ConfigDict, Field
 
 from pennon.directory.problems import Problem
@@ -101,6 +102,21 @@ class Tables(Model):
     ids: list[list[str]]
 
 
+class AdoptedTable(Model):
+    """A table that was written at a new location."""
+
+    id: list[str]
+    location: str
+    properties: dict[str, str] | None = None
+
+
+class CommitTables(Model):
+    """Versions that were staged, and tables that were written at new locations, for one commit."""
+
+    versions: list[CreateTableVersionEntry] = Field(default_factory=list)
+    new_tables: list[AdoptedTable] = Field(default_factory=list)
+
+
 class Migrate(Model):
     """Which root tables to add to the manifest."""
 
@@ -161,7 +177,7 @@ class Version(Model):
 
 
 class Versions(Model):
-    """The versions of tables, in the order of the request."""
+    """The versions of tables, in the order of the request; those of new tables at the end."""
 
     versions: list[int]
 

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import __version__
 from pennon.directory import DirectoryNamespace
-from pennon.errors import UnsupportedOperationError
+from pennon.directory.multi_table import transactions
+from pennon.directory.versions import callback
+from pennon.errors import UnsupportedOperationError, translate_errors
 from pennon.identifiers import table_identifier
 from pennon.server.lance.extension_models import (
     Adopt,
+    CommitTables,
     DroppedPage,
     ListDropped,
     ListPurgeable,
@@ -43,13 +46,13 @@ from pennon.server.lance.extension_models import (
 from pennon.server.lance.needs import on_namespace, on_root, on_table
 from pennon.server.lance.operations import Operation
 from pennon.server.permissions.rights import Need, Right
+from pennon.table_commits import NewTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pennon.catalog_namespace import CatalogNamespace
-    from pennon.directory.version_management import ManagementReport
-    from pennon.results import MarkerReport, MigrationReport, PurgeReport, TableStatusReport
+    from pennon.results import ManagementReport, MarkerReport, MigrationReport, PurgeReport, TableStatusReport
 
     Namespace = CatalogNamespace[Any]
 
@@ -130,6 +133,16 @@ def _require_common_commits(namespace: Namespace, request: Tables) -> Nothing:
     return Nothing()
 
 
+def _commit_tables(namespace: Namespace, request: CommitTables) -> Versions:
+    catalog = _directory(namespace, "A common commit with new tables").catalog
+    new_tables = [NewTable(one.id, one.location, one.properties) for one in request.new_tables]
+    with translate_errors("CommitTables"):
+        versions = [callback.parse_version_request(one) for one in request.versions]
+        made = transactions.commit_staged(catalog, versions, new_tables)
+    ids = [*(one.id for one in request.versions), *(one.id for one in request.new_tables)]
+    return Versions(versions=[made[table_identifier(one)] for one in ids])
+
+
 def _list_problems(namespace: Namespace, _: Nothing) -> Problems:
     return Problems(problems=_directory(namespace, "list_problems").list_problems())
 
@@ -175,6 +188,13 @@ def _to_purge(request: PurgeTables) -> Iterable[Need]:
 
 def _to_create(request: OnObject) -> Iterable[Need]:
     return [Need(Right.CREATE, "table", table_identifier(request.id))]
+
+
+def _to_commit_tables(request: CommitTables) -> Iterable[Need]:
+    for version in request.versions:
+        yield Need(Right.WRITE, "table", table_identifier(version.id))
+    for new in request.new_tables:
+        yield Need(Right.CREATE, "table", table_identifier(new.id))
 
 
 def _on_each(right: Right) -> Callable[[Tables], Iterable[Need]]:
@@ -240,6 +260,7 @@ EXTENSIONS: tuple[Operation, ...] = (
         _on_each(Right.WRITE),
         perform=_require_common_commits,
     ),
+    _change("CommitTables", "/pennon/table/commit", CommitTables, _to_commit_tables, perform=_commit_tables),
     _read("ListProblems", "/pennon/problems", Nothing, _ROOT, perform=_list_problems, method="GET"),
     _change("MigrateToManifest", "/pennon/migrate", Migrate, _ROOT, perform=_migrate),
     _change("MigrateMarkers", "/pennon/migrate-markers", MigrateMarkers, _ROOT, perform=_migrate_markers),
