@@ -1,5 +1,6 @@
 """Pennon: a catalog for Lance tables that needs no server.
 
+`open(location)` opens a catalog of any kind, for Python programs and notebooks. Below it is the interface of the SDK:
 `connect("dir", {...})` opens the directory namespace; `DirectoryNamespace(root=...)` does the same directly.
 `connect("iceberg", {...})` and `IcebergNamespace(uri=...)` open a catalog on an Iceberg REST server,
 `connect("rest", {...})` and `RestNamespace(uri=...)` one behind a Lance REST namespace server, such as `pennon serve`.
@@ -12,6 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pennon.api import (
+        LakeCatalog,
+        LakeTable,
+        LakeTransaction,
+        RowChanges,
+        TableSearch,
+        TableVersionInfo,
+        open,  # noqa: A004 - read as `pennon.open`
+    )
     from pennon.connection import connect
     from pennon.directory import DirectoryNamespace
     from pennon.directory.problems import Problem
@@ -39,6 +49,9 @@ __all__ = [
     "DroppedTable",
     "IcebergNamespace",
     "KeptTable",
+    "LakeCatalog",
+    "LakeTable",
+    "LakeTransaction",
     "ManagementReport",
     "MarkerReport",
     "MigratedTable",
@@ -48,12 +61,16 @@ __all__ = [
     "PurgeReport",
     "PurgedTable",
     "RestNamespace",
+    "RowChanges",
     "SkippedEntry",
     "TableCommit",
+    "TableSearch",
     "TableStatus",
     "TableStatusReport",
+    "TableVersionInfo",
     "__version__",
     "connect",
+    "open",
 ]
 
 # Imported on first use: the SDK's models take seconds to import, and many parts of Pennon do not need them
@@ -61,11 +78,18 @@ __all__ = [
 _HOMES = {
     "DirectoryNamespace": "pennon.directory",
     "IcebergNamespace": "pennon.iceberg",
+    "LakeCatalog": "pennon.api",
+    "LakeTable": "pennon.api",
+    "LakeTransaction": "pennon.api",
     "NewTable": "pennon.table_commits",
     "Problem": "pennon.directory.problems",
     "RestNamespace": "pennon.rest",
+    "RowChanges": "pennon.api",
     "TableCommit": "pennon.table_commits",
+    "TableSearch": "pennon.api",
+    "TableVersionInfo": "pennon.api",
     "connect": "pennon.connection",
+    "open": "pennon.api",
 }
 _RESULTS = "pennon.results"
 

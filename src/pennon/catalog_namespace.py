@@ -82,6 +82,8 @@ if TYPE_CHECKING:
 class _Settings(Protocol):
     @property
     def drop_ttl_ms(self) -> int: ...
+    @property
+    def storage_options(self) -> Mapping[str, str]: ...
 
 
 class _Catalog(Protocol):
@@ -166,6 +168,11 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
             catalog.close()
         else:
             self._close_stores()
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The options of the object store among the properties. They may contain secrets."""
+        return dict(self._settings.storage_options)
 
     @property
     def _catalog(self) -> CatalogT:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pennon.cli import addresses
+from pennon import addresses
 from pennon.errors import InvalidInputError
 from pennon.identifiers import find_name_fault
 

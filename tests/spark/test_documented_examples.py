@@ -21,14 +21,14 @@ def find_block(page, language, begins):
 
 
 def test_readme_quickstart_continues_with_spark(spark, root, capsys):
-    first = find_block("README.md", "python", "catalog = pennon.connect")
+    first = find_block("README.md", "python", "lake = pennon.open")
     second = find_block("README.md", "python", "lake = attach")
     names = {}
     for block in (first, second):
         assert '"/data/catalog"' in block
         exec(block.replace('"/data/catalog"', repr(root)), names)  # noqa: S102 - what a reader would run
     printed = capsys.readouterr().out
-    assert "['orders']" in printed
+    assert "[{'order': 1}, {'order': 2}]" in printed
     assert [tuple(row) for row in names["lake"].table("sales.orders").collect()] == [
         *[(1, 9.5), (2, 20.0), (3, 3.25)],
         (4, 7.25),

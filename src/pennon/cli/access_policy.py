@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pennon.cli import addresses
+from pennon import addresses
 from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Block, Fields, Lines, Note

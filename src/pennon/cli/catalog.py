@@ -38,7 +38,8 @@ def ls(
     page: Page = None,
 ) -> None:
     """List namespaces and tables."""
-    from pennon.cli import addresses, entries
+    from pennon import addresses
+    from pennon.cli import entries
     from pennon.cli.table_access import translate_failures
 
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
@@ -94,7 +95,8 @@ def tree(
     ] = 20,
 ) -> None:
     """Show namespaces and tables as a tree."""
-    from pennon.cli import addresses, catalog_tree
+    from pennon import addresses
+    from pennon.cli import catalog_tree
     from pennon.cli.table_access import translate_failures
 
     with session.catalog() as catalog, translate_failures("tree", namespace):
@@ -118,7 +120,8 @@ def info(
     size: Annotated[bool, typer.Option("--size", help="Also add up the sizes of all files of a table.")] = False,
 ) -> None:
     """Describe a table, a namespace or the catalog."""
-    from pennon.cli import addresses, descriptions
+    from pennon import addresses
+    from pennon.cli import descriptions
     from pennon.cli.table_access import translate_failures
 
     with session.catalog_or_server() as opened, translate_failures("info", address):

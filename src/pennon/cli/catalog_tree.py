@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli import addresses
+from pennon import addresses
 from pennon.directory import namespaces
 from pennon.directory.lookup import listing
 from pennon.identifiers import Identifier, object_id, parent_and_name

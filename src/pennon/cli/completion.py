@@ -50,7 +50,7 @@ def _find_addresses(session: Session, incomplete: str, *, with_tables: bool) -> 
     if "://" in session.connection().properties["root"]:
         return []
     with session.catalog() as catalog:
-        from pennon.cli import addresses
+        from pennon import addresses
         from pennon.directory import namespaces
         from pennon.directory.lookup import listing
 

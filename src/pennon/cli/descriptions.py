@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli import addresses, secrets
+from pennon import addresses
+from pennon.cli import secrets
 from pennon.cli.values import format_size, format_time
 from pennon.directory import namespaces
 from pennon.directory.lifecycle import dropped

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli import addresses
+from pennon import addresses
 from pennon.cli.table_access import namespace_exists
 from pennon.directory import namespaces, protection
 from pennon.directory.clock import to_datetime

@@ -46,8 +46,8 @@ def open_lake(
 
 def parse_tables(text: str | None) -> TableSelector:
     """Return the selected tables: an address or a pattern, or None for all tables."""
-    from pennon.cli import addresses
-    from pennon.spark.jobs.table_selection import TablePattern, is_pattern
+    from pennon import addresses
+    from pennon.table_patterns import TablePattern, is_pattern
 
     if text is None or text == addresses.ROOT:
         return None
@@ -88,7 +88,7 @@ def _row_document(outcome: TableOutcome) -> dict[str, Any]:
 
 
 def _row_cells(outcome: TableOutcome, columns: Sequence[str]) -> list[str]:
-    from pennon.cli import addresses
+    from pennon import addresses
 
     identifier = _parse_identifier(outcome.table)
     name = f"({outcome.details.get('location')})" if identifier is None else addresses.format_address(identifier)

@@ -33,8 +33,7 @@ def create_namespace(
     """Create a namespace."""
     given = parse_pairs(properties or (), "--set")
     with session.catalog(creates=True) as catalog:
-        from pennon import modes
-        from pennon.cli import addresses
+        from pennon import addresses, modes
         from pennon.cli.table_access import namespace_exists, translate_failures
         from pennon.directory import namespaces
         from pennon.errors import (

@@ -8,7 +8,8 @@ import lance_namespace as sdk
 from lance_namespace_urllib3_client.models.query_table_request_columns import QueryTableRequestColumns
 from lance_namespace_urllib3_client.models.query_table_request_vector import QueryTableRequestVector
 
-from pennon.cli import addresses, secrets
+from pennon import addresses
+from pennon.cli import secrets
 from pennon.cli.descriptions import ObjectDescription
 from pennon.cli.entries import NAMESPACE, TABLE, ListingEntry, TableDetails
 from pennon.cli.values import format_size

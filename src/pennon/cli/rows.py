@@ -34,7 +34,7 @@ def head(
     """Show the first rows of a table."""
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     with session.catalog_or_server() as opened:
-        from pennon.cli import addresses
+        from pennon import addresses
         from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
         from pennon.directory.catalog import Catalog
         from pennon.table.requirements import require_bounded
@@ -86,7 +86,7 @@ def count(
 ) -> None:
     """Count the rows of a table."""
     with session.catalog_or_server() as opened:
-        from pennon.cli import addresses
+        from pennon import addresses
         from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
         from pennon.directory.catalog import Catalog
         from pennon.table.requirements import require_bounded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pennon.cli import addresses
+from pennon import addresses
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.directory.lookup import describe
 from pennon.errors import (

@@ -26,7 +26,7 @@ def schema(
 ) -> None:
     """Show the columns of a table."""
     with session.catalog() as catalog:
-        from pennon.cli import addresses
+        from pennon import addresses
         from pennon.cli.table_access import open_table, translate_failures
 
         with translate_failures("schema", table):
@@ -66,8 +66,8 @@ def create(
     if delimiter is not None and len(delimiter) != 1:
         raise CommandFailure(f"--delimiter must be one character, got {delimiter!r}")
     with session.catalog(creates=True) as catalog:
-        from pennon import modes
-        from pennon.cli import addresses, sources
+        from pennon import addresses, modes
+        from pennon.cli import sources
         from pennon.cli.table_access import translate_failures
         from pennon.directory.lifecycle import create
 
@@ -116,8 +116,7 @@ def rename(
 ) -> None:
     """Rename a table, also into another namespace. No data is moved."""
     with session.catalog() as catalog:
-        from pennon import modes
-        from pennon.cli import addresses
+        from pennon import addresses, modes
         from pennon.cli.table_access import translate_failures
         from pennon.directory.lifecycle import register
 
@@ -137,7 +136,7 @@ def rename(
 
 def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
     """Return True if the table exists. Raises the errors that creating it would, as far as it can check."""
-    from pennon.cli import addresses
+    from pennon import addresses
     from pennon.cli.table_access import namespace_exists
     from pennon.errors import TableAlreadyExistsError, TableNotFoundError
     from pennon.modes import CreateMode

@@ -54,8 +54,8 @@ def drop(
     if namespace and purge_:
         raise CommandFailure("--purge is only for tables: drop the namespace, then purge its tables")
     with session.catalog_or_server() as opened:
-        from pennon import durations
-        from pennon.cli import addresses, dropping
+        from pennon import addresses, durations
+        from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
         from pennon.directory.catalog import Catalog
 
@@ -95,7 +95,7 @@ def drop(
 def _show_dropped(
     session: Session, results: list[dict[str, Any]], *, namespace: bool, options: Any, dry_run: bool
 ) -> None:
-    from pennon.cli import addresses
+    from pennon import addresses
 
     word = ("would be " if dry_run else "") + ("deleted permanently" if options.purge else "dropped")
 
@@ -122,7 +122,8 @@ def undrop(
     if namespace and as_ is not None:
         raise CommandFailure("--as is only for tables: a namespace is restored under its own name")
     with session.catalog_or_server() as opened:
-        from pennon.cli import addresses, dropping
+        from pennon import addresses
+        from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
         from pennon.directory.catalog import Catalog
         from pennon.directory.lifecycle import undrop
@@ -159,7 +160,8 @@ def trash(
 ) -> None:
     """List dropped tables and namespaces."""
     with session.catalog_or_server() as opened:
-        from pennon.cli import addresses, dropping
+        from pennon import addresses
+        from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
         from pennon.directory.catalog import Catalog
         from pennon.directory.retention import FIX
@@ -223,7 +225,8 @@ def purge(
     if force and not tables:
         raise CommandFailure("--force needs the names of tables")
     with session.catalog_or_server() as opened:
-        from pennon.cli import addresses, dropping
+        from pennon import addresses
+        from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
         from pennon.directory.catalog import Catalog
         from pennon.progress import show_progress
@@ -304,7 +307,7 @@ def _format_question(there: list[Any], *, namespace: bool, options: Any) -> str:
 
 
 def _format_names(ids: list[list[str]], kind: str = "table") -> str:
-    from pennon.cli import addresses
+    from pennon import addresses
 
     shown = ", ".join(f"'{addresses.format_address(tuple(one))}'" for one in ids[:_NAMED])
     more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""

@@ -34,7 +34,7 @@ def versions(
     """List the versions of a table, the newest first."""
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
     with session.catalog() as catalog:
-        from pennon.cli import addresses
+        from pennon import addresses
         from pennon.cli.table_access import translate_failures
         from pennon.directory.clock import to_datetime as utc
         from pennon.directory.lookup import describe

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import Identifier, quote_identifier, split_object_id
+from pennon.catalog_pages import iterate_dropped_tables, iterate_namespaces, iterate_tables, iterate_versions
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from lance import LanceDataset
-    from lance_namespace_urllib3_client.models.table_version import TableVersion
     from pyspark.sql import DataFrame, SparkSession
 
-    from pennon.results import DroppedTable
     from pennon.spark.address import Client
 
-_Entry = TypeVar("_Entry")
-_PAGE = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -99,83 +95,6 @@ def list_indexes(dataset: LanceDataset) -> ResultRows:
         for one in dataset.describe_indices()
     ]
     return ResultRows(rows, "index string, type string, columns array<string>, rows bigint")
-
-
-def has_table(catalog: Client, identifier: Identifier) -> bool:
-    """Return True if the catalog has a table, also if it is only declared; False also if a name is not valid."""
-    from lance_namespace import TableExistsRequest
-
-    try:
-        catalog.table_exists(TableExistsRequest(id=list(identifier)))
-    except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
-        return False
-    return True
-
-
-def iterate_namespaces(catalog: Client, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
-    """Yield the namespaces in a namespace; with `recursive`, also those below them."""
-    from lance_namespace import ListNamespacesRequest
-
-    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
-        page = catalog.list_namespaces(ListNamespacesRequest(id=list(parent), limit=_PAGE, page_token=token))
-        return page.namespaces, page.page_token
-
-    for name in _iterate_pages(fetch):
-        yield (*parent, name)
-        if recursive:
-            yield from iterate_namespaces(catalog, (*parent, name), recursive=True)
-
-
-def iterate_tables(catalog: Client, namespace: Identifier) -> Iterator[Identifier]:
-    """Yield the tables of a namespace."""
-    from lance_namespace import ListTablesRequest
-
-    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
-        page = catalog.list_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
-        return page.tables, page.page_token
-
-    return ((*namespace, name) for name in _iterate_pages(fetch))
-
-
-def iterate_all_tables(catalog: Client, namespace: Identifier) -> Iterator[Identifier]:
-    """Yield the tables below a namespace, including declared ones.
-
-    Raises NamespaceNotFoundError if the namespace does not exist.
-    """
-    from lance_namespace import ListTablesRequest
-
-    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
-        page = catalog.list_all_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
-        return page.tables, page.page_token
-
-    return map(split_object_id, _iterate_pages(fetch))
-
-
-def iterate_versions(catalog: Client, identifier: Identifier) -> Iterator[TableVersion]:
-    """Yield the versions of a table. Listing also finishes versions that a dead writer has committed."""
-    from lance_namespace import ListTableVersionsRequest
-
-    def fetch(token: str | None) -> tuple[Iterable[TableVersion], str | None]:
-        request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
-        page = catalog.list_table_versions(request)
-        return page.versions, page.page_token
-
-    return _iterate_pages(fetch)
-
-
-def iterate_dropped_tables(catalog: Client, namespace: Identifier) -> Iterator[DroppedTable]:
-    """Yield the dropped tables of a namespace."""
-    return _iterate_pages(lambda token: catalog.list_dropped_tables(namespace, token, _PAGE))
-
-
-def _iterate_pages(fetch: Callable[[str | None], tuple[Iterable[_Entry], str | None]]) -> Iterator[_Entry]:
-    """Yield the entries of all pages. `fetch` returns the page for a token, and the token of the next page."""
-    token = None
-    while True:
-        page, token = fetch(token)
-        yield from page
-        if not token:
-            return
 
 
 def _read_transaction(dataset: LanceDataset, version: int) -> Any:

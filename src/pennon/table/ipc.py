@@ -22,11 +22,13 @@ _SMALL_BYTES = 1 << 16
 
 
 def read_ipc(data: object) -> pa.Table:
-    """Return the rows of an Arrow IPC stream or file. Raises InvalidInputError for anything else."""
+    """Return the rows of an Arrow IPC stream or file, or of a table. Raises InvalidInputError for anything else."""
     if data is None:
         raise InvalidInputError(
             "A table needs its data as an Arrow IPC stream; use declare_table to create one without"
         )
+    if isinstance(data, pa.Table):
+        return _check_table(data)
     with _translate_arrow_errors():
         buffer = pa.py_buffer(data)
         magic = buffer.slice(0, min(len(buffer), len(_FILE_MAGIC))).to_pybytes()
@@ -75,6 +77,14 @@ def write_ipc(reader: pa.RecordBatchReader) -> bytes:
         for batch in chain(first, batches):
             writer.write_batch(batch)
     return sink.getvalue()
+
+
+def _check_table(table: pa.Table) -> pa.Table:
+    with _translate_arrow_errors():
+        table.validate(full=True)
+        _require_schema_text(table.schema)
+    _require_columns(table.schema)
+    return _align(table)
 
 
 def _write_small_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:

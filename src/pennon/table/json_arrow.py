@@ -36,6 +36,7 @@ _ALIASES = {**_TYPES, "boolean": pa.bool_()}
 _LOSSY = (pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration, pa.types.is_dictionary, pa.types.is_interval)
 _DECIMALS = {"decimal128": pa.decimal128, "decimal256": pa.decimal256}
 _DECIMAL_SCALE = 1000
+_DICTIONARY = re.compile(r"dictionary<values=.*, indices=(u?int\d+), ordered=([01])>")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), tz=([^\]]+)\]")
 
 
@@ -43,6 +44,15 @@ def to_json_schema(schema: pa.Schema) -> JsonArrowSchema:
     """Return a schema as JSON."""
     metadata = decode_metadata(schema.metadata) or None
     return JsonArrowSchema(fields=[_to_json_field(field) for field in schema], metadata=metadata)
+
+
+def parse_schema(document: Mapping[str, Any]) -> pa.Schema:
+    """Return the schema that a JSON document describes. Raises InvalidInputError if it is not valid."""
+    try:
+        fields = [_parse_field(one) for one in document["fields"]]
+        return pa.schema(fields, document.get("metadata"))
+    except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException) as error:
+        raise InvalidInputError(f"Bad schema: {error}") from error
 
 
 def parse_data_type(document: Mapping[str, Any]) -> pa.DataType:
@@ -117,7 +127,18 @@ def _parse_fields(document: Mapping[str, Any]) -> list[pa.Field]:
     fields = document["fields"]
     if not fields:
         raise ValueError("it has no fields")
-    return [
-        pa.field(str(field["name"]), parse_data_type(field["type"]), nullable=bool(field.get("nullable", True)))
-        for field in fields
-    ]
+    return [_parse_field(field) for field in fields]
+
+
+def _parse_field(field: Mapping[str, Any]) -> pa.Field:
+    metadata = dict(field.get("metadata") or {})
+    full_type = metadata.pop(FULL_TYPE, None)
+    kind = parse_data_type(field["type"]) if full_type is None else _parse_full_type(full_type, field["type"])
+    return pa.field(str(field["name"]), kind, bool(field.get("nullable", True)), metadata or None)
+
+
+def _parse_full_type(full_type: str, document: Mapping[str, Any]) -> pa.DataType:
+    encoded = _DICTIONARY.fullmatch(full_type)
+    if encoded is not None:
+        return pa.dictionary(pa.type_for_alias(encoded[1]), parse_data_type(document), ordered=encoded[2] == "1")
+    return parse_data_type({"type": full_type})

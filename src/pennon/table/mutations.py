@@ -36,6 +36,8 @@ from pennon.table.requirements import require_complete, require_fields
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lance import FragmentMetadata
+
 _MERGE_TIMEOUT = timedelta(seconds=30)
 _ATTEMPTS = 10
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
@@ -82,6 +84,20 @@ def insert(
         if not overwrite:
             require_no_cast(dataset, written, identifier)
     return ChangeResult(int(written.version), inserted=counted.number), written
+
+
+def write_appended_rows(
+    dataset: LanceDataset, identifier: Identifier, data: pa.Table | pa.RecordBatchReader
+) -> list[FragmentMetadata]:
+    """Write rows as fragments for an append that is committed later. Until then, no version refers to them.
+
+    Raises TableSchemaValidationError if the columns do not fit, and InvalidInputError.
+    """
+    if isinstance(data, pa.Table):
+        _require_no_nulls(dataset, identifier, data)
+    counted = _CountedRows(convert_blobs(require_no_values(data, dataset, identifier), dataset))
+    with translate_row_errors("inserting into the rows", identifier), counted.raise_own_errors():
+        return write_fragments(counted.rows, dataset, mode="append")
 
 
 def merge(

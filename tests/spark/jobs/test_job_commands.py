@@ -11,7 +11,7 @@ from pennon.cli.job_results import parse_tables, show_result
 from pennon.cli.session import Session
 from pennon.spark.jobs.outcome import JobResults, TableOutcome
 from pennon.spark.jobs.stats import COLUMNS
-from pennon.spark.jobs.table_selection import TablePattern
+from pennon.table_patterns import TablePattern
 
 RESULTS = JobResults(
     None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pennon.spark.jobs import table_selection
-from pennon.spark.jobs.table_selection import SingleTable, TablePattern, is_pattern, is_selected
+from pennon.spark.jobs.table_selection import SingleTable, is_selected
+from pennon.table_patterns import TablePattern, is_pattern
 from tests.support import fails
 
 

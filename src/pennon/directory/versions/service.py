@@ -61,7 +61,8 @@ def require_management(catalog: Catalog, operation: str) -> None:
     """Raise UnsupportedOperationError unless the catalog manages the versions of its tables."""
     if not manages_versions(catalog):
         raise UnsupportedOperationError(
-            f"{operation} needs version management: turn it on with enable_table_version_management()"
+            f"{operation} needs version management: turn it on with `pennon manage-versions` or "
+            "enable_table_version_management()"
         )
 
 

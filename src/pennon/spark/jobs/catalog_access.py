@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lance_namespace_urllib3_client.models.batch_delete_table_versions_request import BatchDeleteTableVersionsRequest
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 
+from pennon.catalog_pages import iterate_versions
 from pennon.errors import LanceNamespaceError, TableNotFoundError, translate_errors
-from pennon.spark import lake_listing
 from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
 from pennon.spark.reading.pinned import PinnedTable, pin
 from pennon.spark.tables import job_commits
@@ -55,7 +55,7 @@ def skip_committed(pinned: PinnedTable, table: str, address: Address, job_id: st
 
 def list_versions(address: Address, identifier: Identifier) -> list[TableVersion]:
     """Return the versions of a table that the catalog lists."""
-    return list(lake_listing.iterate_versions(address.connect(), identifier))
+    return list(iterate_versions(address.connect(), identifier))
 
 
 def delete_versions(address: Address, identifier: Identifier, spans: Sequence[tuple[int, int]]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from pennon.catalog_pages import has_table
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
@@ -16,7 +17,6 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import format_identifier, parse_table_name
-from pennon.spark.lake_listing import has_table
 from pennon.spark.pipeline.run_state import describe_fault, root_store
 from pennon.spark.query.references import TimeTravel
 from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from lance_namespace import NamespaceExistsRequest
 
+from pennon.catalog_pages import has_table, iterate_namespaces, iterate_tables
 from pennon.errors import InvalidInputError, NamespaceNotFoundError
 from pennon.identifiers import quote_identifier
-from pennon.spark.lake_listing import has_table, iterate_namespaces, iterate_tables
 from pennon.spark.quoting import fold_name, quote_name
 from pennon.spark.session_settings import is_case_sensitive
 

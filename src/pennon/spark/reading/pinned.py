@@ -127,22 +127,15 @@ def declared_error(identifier: Identifier) -> TableNotFoundError:
 def _open_selected(address: Address, identifier: Identifier, selector: VersionOptions, described: Any) -> LanceDataset:
     import lance
 
-    options = described.storage_options or None
-    if selector.branch is None and selector.as_of is None:
-        if selector.version is None and selector.tag is None and described.managed_versioning:
-            # The catalog may have versions whose files are not yet at their final paths.
-            return lance.dataset(
-                storage_options=options,
-                namespace_client=address.connect(),
-                table_id=list(identifier),
-            )
-        version = selector.version if selector.tag is None else selector.tag
-        return lance.dataset(described.location, version=version, storage_options=options)
-    dataset = lance.dataset(described.location, storage_options=options)
-    if selector.branch is not None:
-        dataset = dataset.checkout_version((selector.branch, selector.version))
+    from pennon.table.described_table import open_described
+    from pennon.table.version_selector import VersionSelector
+
     if selector.as_of is None:
-        return dataset
+        chosen = VersionSelector(selector.version, selector.tag, selector.branch)
+        return open_described(address.connect(), identifier, chosen, described)
+    dataset = lance.dataset(described.location, storage_options=described.storage_options or None)
+    if selector.branch is not None:
+        dataset = dataset.checkout_version((selector.branch, None))
     version = _version_at(dataset, identifier, _parse_time(selector.as_of))
     return dataset.checkout_version(version if selector.branch is None else (selector.branch, version))
 

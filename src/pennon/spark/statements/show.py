@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon.catalog_pages import iterate_dropped_tables, iterate_namespaces, iterate_tables
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import lake_listing, types
@@ -36,13 +37,13 @@ _LISTINGS = {
 
 def show_namespaces(address: Address, parent: Identifier, pattern: str | None) -> ResultRows:
     """List the namespaces in a namespace."""
-    found = lake_listing.iterate_namespaces(address.connect(), parent, recursive=False)
+    found = iterate_namespaces(address.connect(), parent, recursive=False)
     return ResultRows([(quote_identifier(one),) for one in found if _matches(pattern, one[-1])], "namespace string")
 
 
 def show_tables(address: Address, namespace: Identifier, pattern: str | None) -> ResultRows:
     """List the tables of a namespace."""
-    found = lake_listing.iterate_tables(address.connect(), namespace)
+    found = iterate_tables(address.connect(), namespace)
     rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(pattern, one[-1])]
     return ResultRows(rows, "namespace string, tableName string, isTemporary boolean")
 
@@ -51,7 +52,7 @@ def show_dropped_tables(address: Address, namespace: Identifier, pattern: str | 
     """List the dropped tables of a namespace."""
     rows = [
         (quote_identifier(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
-        for one in lake_listing.iterate_dropped_tables(address.connect(), namespace)
+        for one in iterate_dropped_tables(address.connect(), namespace)
         if _matches(pattern, one.id[-1])
     ]
     schema = "namespace string, tableName string, deletionId string, droppedAt timestamp, purgeableAt timestamp"

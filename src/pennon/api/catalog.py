@@ -1,0 +1,419 @@
+"""A catalog: its namespaces, its tables, and what was dropped."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, cast
+
+import lance_namespace as sdk
+
+from pennon import addresses
+from pennon.api.listing import Listing, format_html_table, format_value
+from pennon.api.rows import show_reading, spool_stream, to_rows
+from pennon.api.table import LakeTable
+from pennon.api.transaction import LakeTransaction
+from pennon.catalog_namespace import CatalogNamespace
+from pennon.catalog_pages import (
+    has_table,
+    iterate_all_tables,
+    iterate_dropped_tables,
+    iterate_namespaces,
+    iterate_tables,
+)
+from pennon.errors import (
+    InvalidInputError,
+    LanceNamespaceError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.identifiers import Identifier, quote_identifier
+from pennon.progress import show_progress
+from pennon.table_patterns import TablePattern, is_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+    from types import TracebackType
+
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    from pennon.addresses import Address
+    from pennon.api.rows import Rows
+    from pennon.connection import AnyNamespace
+    from pennon.results import DroppedTable, PurgedTable, PurgeReport
+
+_MOST_SUGGESTIONS = 3
+_LOOKED_AT = 10_000
+_SHOWN_TABLES = 20
+
+
+class LakeCatalog:
+    """A catalog of Lance tables: `pennon.open("s3://bucket/lake")`.
+
+    Tables and namespaces are named by addresses: `sales.orders`, `` sales.`odd.name` ``, `/sales/odd.name`, or a list
+    of names. `lake["sales.orders"]` is a table, and `"sales.orders" in lake` looks whether it exists.
+    """
+
+    def __init__(self, namespace: AnyNamespace, *, progress: bool | None = None) -> None:
+        self._namespace = namespace
+        self._progress = progress
+
+    @property
+    def namespace(self) -> AnyNamespace:
+        """The catalog by the interface of the SDK, as `pennon.connect` returns it."""
+        return self._namespace
+
+    def close(self) -> None:
+        """Finish background work and close connections. The catalog cannot be used afterwards."""
+        self._namespace.close()
+
+    def __enter__(self) -> Self:
+        """Return the catalog."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the catalog."""
+        self.close()
+
+    # Tables
+
+    def create_table(
+        self, name: Address, data: Rows, *, mode: str = "create", properties: Mapping[str, str] | None = None
+    ) -> LakeTable:
+        """Create a table in one commit, and return it. Its namespace must exist.
+
+        Args:
+            name: The address of the table.
+            data: Its rows: a pyarrow table, batch, reader or dataset, a pandas or polars DataFrame, a list of dicts, a
+                dict of columns, or an iterable of batches, which may be larger than the memory. A pyarrow schema
+                creates a table without rows. A pandas index becomes columns if it has a name, and is dropped otherwise.
+            mode: If the table exists: `create` raises an error, `exist_ok` returns the table as it is, and `overwrite`
+                writes a new version of it.
+            properties: Properties of a new table.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist. `create_namespace` creates it.
+            TableAlreadyExistsError: The table exists, and the mode is `create`.
+            InvalidInputError: The name, the mode or the rows are not valid.
+        """
+        identifier = addresses.parse_table(name)
+        request = sdk.CreateTableRequest(
+            id=list(identifier), mode=mode, properties=None if properties is None else dict(properties)
+        )
+        with show_reading(to_rows(data), "writing", progress=self._progress) as rows:
+            try:
+                self._send_new_table(request, rows)
+            except NamespaceNotFoundError as error:
+                parent = quote_identifier(identifier[:-1])
+                raise NamespaceNotFoundError(f"{error}; create it with create_namespace({parent!r})") from error
+        return self._table(identifier)
+
+    def table(self, name: Address) -> LakeTable:
+        """Return a table. Raises TableNotFoundError, which suggests similar names, if it does not exist."""
+        identifier = addresses.parse_table(name)
+        try:
+            self._namespace.table_exists(sdk.TableExistsRequest(id=list(identifier)))
+        except (TableNotFoundError, NamespaceNotFoundError) as error:
+            raise type(error)(f"{error}{self.suggest_similar(identifier)}") from error
+        return self._table(identifier)
+
+    def __getitem__(self, name: Address) -> LakeTable:
+        """Return a table. Raises TableNotFoundError if it does not exist."""
+        return self.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Return True if there is a table with this address."""
+        try:
+            identifier = addresses.parse_table(cast("Address", name))
+        except InvalidInputError:
+            return False
+        return has_table(self._namespace, identifier)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the addresses of all tables, by name."""
+        return iter(self.tables())
+
+    def tables(self, which: str | None = None) -> list[str]:
+        """Return the addresses of tables, sorted, as `lake[...]` takes them.
+
+        Args:
+            which: A namespace, for all tables in it and below it, or a pattern: `*`, `?` and `[abc]` stand for parts of
+                a name, and `**` for any number of names, as in `sales.*` and `**.orders`. The default is all tables.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+            InvalidInputError: The pattern is malformed.
+        """
+        if which is not None and is_pattern(which):
+            pattern = TablePattern.parse(which)
+            found = [one for one in iterate_all_tables(self._namespace, ()) if pattern.matches(one)]
+        else:
+            found = list(iterate_all_tables(self._namespace, addresses.parse_namespace(which)))
+        return [quote_identifier(one) for one in sorted(found)]
+
+    def rename(self, name: Address, new_name: Address) -> LakeTable:
+        """Rename a table, also into another namespace, and return it. No data is moved.
+
+        Raises:
+            TableNotFoundError or NamespaceNotFoundError: The table or the new namespace does not exist.
+            TableAlreadyExistsError: The new name is taken.
+        """
+        identifier, target = addresses.parse_table(name), addresses.parse_table(new_name)
+        request = sdk.RenameTableRequest(
+            id=list(identifier), new_table_name=target[-1], new_namespace_id=list(target[:-1])
+        )
+        self._namespace.rename_table(request)
+        return self._table(target)
+
+    def transaction(self) -> LakeTransaction:
+        """Return a transaction, for changes of several tables in one commit: `with lake.transaction() as t:`."""
+        return LakeTransaction(self._namespace, progress=self._progress)
+
+    # Dropped tables
+
+    def drop(self, name: Address, *, ttl: str | None = None, force: bool = False) -> None:
+        """Drop a table in one commit. Its data is kept, and `undrop` restores it.
+
+        Args:
+            name: The address of the table.
+            ttl: How long the data is kept at least, such as `30d`. The default is the catalog's, which is a week.
+            force: Also drop a protected table.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+            InvalidTableStateError: The table is protected.
+        """
+        context = _make_context(ttl=ttl, force=force)
+        self._namespace.drop_table(sdk.DropTableRequest(id=list(addresses.parse_table(name)), context=context))
+
+    def undrop(self, name: Address, *, new_name: Address | None = None, drop_id: str | None = None) -> LakeTable:
+        """Restore a dropped table in one commit, and return it.
+
+        Args:
+            name: The address that it had.
+            new_name: The address that it gets. The default is the old one.
+            drop_id: Which drop, if the name was dropped several times. The default is the latest.
+
+        Raises:
+            TableNotFoundError: No such table was dropped, or it was purged.
+            TableAlreadyExistsError: The name is in use again.
+        """
+        identifier = addresses.parse_table(name)
+        target = None if new_name is None else addresses.parse_table(new_name)
+        self._namespace.undrop_table(identifier, target, drop_id)
+        return self._table(target or identifier)
+
+    def trash(self, namespace: Address | None = None, *, detailed: bool = False) -> Listing[DroppedTable]:
+        """Return the tables that were dropped from a namespace and those below it, and can be restored.
+
+        Args:
+            namespace: The namespace. The default is the whole catalog.
+            detailed: Also count the rows and bytes of each table.
+        """
+        below = addresses.parse_namespace(namespace)
+        places = [below, *iterate_namespaces(self._namespace, below, recursive=True)]
+        return Listing(
+            table for place in places for table in iterate_dropped_tables(self._namespace, place, detailed=detailed)
+        )
+
+    def purge(
+        self,
+        name: Address | None = None,
+        *,
+        drop_id: str | None = None,
+        before: datetime | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> PurgeReport:
+        """Delete dropped tables permanently: one, or all whose time has come.
+
+        Args:
+            name: The address of a dropped table. The default is all that are due.
+            drop_id: Which drop, if the name was dropped several times. The default is all of them.
+            before: Only tables that were dropped before this time.
+            dry_run: Only report what would be deleted.
+            force: Also delete tables that are not due yet or are protected. Needs a name.
+
+        Returns:
+            What was deleted, with the error of each table that could not be deleted.
+
+        Raises:
+            TableNotFoundError: Nothing was dropped under this name.
+            InvalidTableStateError: The table is not due.
+        """
+        if name is None and force:
+            raise InvalidInputError("Purging with force needs the name of a table")
+        if name is not None and before is not None:
+            raise InvalidInputError("Purge either a table by its name, or all that were dropped before a time")
+        ids = None if name is None else [addresses.parse_table(name)]
+        with show_progress("purging (tables)", wanted=self._progress) as advance:
+
+            def count(table: PurgedTable, _done: int, _total: int) -> None:
+                advance(1, quote_identifier(tuple(table.id)))
+
+            if ids is not None and not dry_run:
+                return self._namespace.purge_table(ids[0], drop_id, force=force)
+            return self._namespace.purge_tables(ids, before, dry_run=dry_run, force=force, progress=count)
+
+    # Namespaces
+
+    def namespaces(self, parent: Address | None = None, *, recursive: bool = True) -> list[str]:
+        """Return the addresses of namespaces, sorted.
+
+        Args:
+            parent: Only those below this namespace. The default is all.
+            recursive: Also those at a deeper level.
+        """
+        below = addresses.parse_namespace(parent)
+        found = iterate_namespaces(self._namespace, below, recursive=recursive)
+        return [quote_identifier(one) for one in sorted(found)]
+
+    def create_namespace(
+        self,
+        name: Address,
+        *,
+        properties: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
+        parents: bool = False,
+    ) -> None:
+        """Create a namespace in one commit.
+
+        Args:
+            name: The address of the namespace.
+            properties: Properties of a new namespace.
+            exist_ok: Do nothing if it exists.
+            parents: First create the namespaces above it that do not exist.
+
+        Raises:
+            NamespaceAlreadyExistsError: The namespace exists, and `exist_ok` is False.
+            NamespaceNotFoundError: The namespace above it does not exist, and `parents` is False.
+        """
+        identifier = addresses.parse_namespace(name)
+        if parents:
+            for depth in range(1, len(identifier)):
+                above = sdk.CreateNamespaceRequest(id=list(identifier[:depth]), mode="exist_ok")
+                self._namespace.create_namespace(above)
+        request = sdk.CreateNamespaceRequest(
+            id=list(identifier),
+            mode="exist_ok" if exist_ok else "create",
+            properties=None if properties is None else dict(properties),
+        )
+        self._namespace.create_namespace(request)
+
+    def drop_namespace(self, name: Address, *, cascade: bool = False, ttl: str | None = None) -> None:
+        """Drop a namespace in one commit.
+
+        Args:
+            name: The address of the namespace.
+            cascade: Also drop everything in it. `undrop_namespace` restores it with its contents.
+            ttl: How long the contents are kept at least.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+            NamespaceNotEmptyError: It has contents, and `cascade` is False.
+        """
+        request = sdk.DropNamespaceRequest(
+            id=list(addresses.parse_namespace(name)),
+            behavior="cascade" if cascade else "restrict",
+            context=_make_context(ttl=ttl, force=False),
+        )
+        self._namespace.drop_namespace(request)
+
+    def undrop_namespace(self, name: Address, *, drop_id: str | None = None) -> list[str]:
+        """Restore a dropped namespace with everything that was dropped with it, and return the restored tables.
+
+        Raises:
+            NamespaceNotFoundError: No such namespace was dropped.
+            NamespaceAlreadyExistsError: The name is in use again.
+        """
+        undrop = self._require_method("undrop_namespace")
+        restored = undrop(addresses.parse_namespace(name), drop_id)
+        return [quote_identifier(tuple(one)) for one in restored]
+
+    def namespace_properties(self, name: Address) -> dict[str, str]:
+        """Return the properties of a namespace. Raises NamespaceNotFoundError if it does not exist."""
+        request = sdk.DescribeNamespaceRequest(id=list(addresses.parse_namespace(name)))
+        return dict(self._namespace.describe_namespace(request).properties or {})
+
+    def set_namespace_properties(self, name: Address, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set properties of a namespace, remove those whose value is None, and return all.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+        """
+        return self._namespace.alter_namespace_properties(addresses.parse_namespace(name), changes)
+
+    def protect(self, name: Address, *, on: bool = True) -> None:
+        """Protect a table from being dropped and purged, or end that.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+            UnsupportedOperationError: An Iceberg REST catalog has no protection.
+        """
+        self._require_method("set_table_protection")(addresses.parse_table(name), on)
+
+    # Showing
+
+    def suggest_similar(self, identifier: Identifier) -> str:
+        """Return a question that names tables and namespaces with a similar name, or an empty string."""
+        try:
+            names = self._list_candidates(identifier)
+        except LanceNamespaceError:
+            return ""
+        close = difflib.get_close_matches(quote_identifier(identifier), names, _MOST_SUGGESTIONS)
+        return f"; did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
+
+    def __repr__(self) -> str:
+        """Return what is open. No request is sent."""
+        return f"LakeCatalog({self._namespace!r})"
+
+    def _repr_html_(self) -> str:
+        heading = format_html_table([repr(self)], [])
+        try:
+            names = self.tables()
+        except LanceNamespaceError as error:
+            return heading + format_html_table([type(error).__name__], [[format_value(str(error))]])
+        more = [[f"{len(names) - _SHOWN_TABLES:,} more"]] if len(names) > _SHOWN_TABLES else []
+        return heading + format_html_table(["table"], [*([format_value(one)] for one in names[:_SHOWN_TABLES]), *more])
+
+    # Helpers
+
+    def _table(self, identifier: Identifier) -> LakeTable:
+        return LakeTable(self._namespace, identifier, progress=self._progress)
+
+    def _send_new_table(self, request: sdk.CreateTableRequest, rows: pa.Table | pa.RecordBatchReader) -> None:
+        if isinstance(self._namespace, CatalogNamespace):
+            with spool_stream(rows) as spooled:
+                self._namespace.create_table(request, spooled)
+        else:
+            self._namespace.create_table(request, rows)
+
+    def _list_candidates(self, identifier: Identifier) -> list[str]:
+        parent = identifier[:-1]
+        try:
+            found = [
+                *iterate_tables(self._namespace, parent),
+                *iterate_namespaces(self._namespace, parent, recursive=False),
+            ]
+        except NamespaceNotFoundError:
+            found = list(iterate_all_tables(self._namespace, ()))
+        return [quote_identifier(one) for one in found[:_LOOKED_AT]]
+
+    def _require_method(self, name: str) -> Callable[..., Any]:
+        """Return a method that not all implementations have. Raises UnsupportedOperationError if this one lacks it."""
+        method = getattr(self._namespace, name, None)
+        if method is None:
+            raise UnsupportedOperationError(f"{self._namespace!r} does not support {name}")
+        return cast("Callable[..., Any]", method)
+
+
+def _make_context(*, ttl: str | None, force: bool) -> dict[str, str] | None:
+    """Return the options of a drop as requests carry them."""
+    context = {} if ttl is None else {"ttl": ttl}
+    if force:
+        context["force"] = "true"
+    return context or None

@@ -1,0 +1,100 @@
+"""Everything that a catalog lists, page after page, by the interface that all implementations have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import Identifier, split_object_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    from lance_namespace_urllib3_client.models.table_version import TableVersion
+
+    from pennon.catalog_namespace import CatalogNamespace
+    from pennon.rest import RestNamespace
+    from pennon.results import DroppedTable
+
+    Client: TypeAlias = CatalogNamespace[Any] | RestNamespace
+
+_Entry = TypeVar("_Entry")
+_PAGE = 1000
+
+
+def has_table(catalog: Client, identifier: Identifier) -> bool:
+    """Return True if the catalog has a table, also if it is only declared; False also if a name is not valid."""
+    from lance_namespace import TableExistsRequest
+
+    try:
+        catalog.table_exists(TableExistsRequest(id=list(identifier)))
+    except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
+        return False
+    return True
+
+
+def iterate_namespaces(catalog: Client, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
+    """Yield the namespaces in a namespace; with `recursive`, also those below them."""
+    from lance_namespace import ListNamespacesRequest
+
+    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
+        page = catalog.list_namespaces(ListNamespacesRequest(id=list(parent), limit=_PAGE, page_token=token))
+        return page.namespaces, page.page_token
+
+    for name in iterate_pages(fetch):
+        yield (*parent, name)
+        if recursive:
+            yield from iterate_namespaces(catalog, (*parent, name), recursive=True)
+
+
+def iterate_tables(catalog: Client, namespace: Identifier) -> Iterator[Identifier]:
+    """Yield the tables of a namespace."""
+    from lance_namespace import ListTablesRequest
+
+    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
+        page = catalog.list_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
+        return page.tables, page.page_token
+
+    return ((*namespace, name) for name in iterate_pages(fetch))
+
+
+def iterate_all_tables(catalog: Client, namespace: Identifier) -> Iterator[Identifier]:
+    """Yield the tables below a namespace, including declared ones.
+
+    Raises NamespaceNotFoundError if the namespace does not exist.
+    """
+    from lance_namespace import ListTablesRequest
+
+    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
+        page = catalog.list_all_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
+        return page.tables, page.page_token
+
+    return map(split_object_id, iterate_pages(fetch))
+
+
+def iterate_versions(catalog: Client, identifier: Identifier, branch: str | None = None) -> Iterator[TableVersion]:
+    """Yield the versions of a table. Listing also finishes versions that a dead writer has committed."""
+    from lance_namespace import ListTableVersionsRequest
+
+    def fetch(token: str | None) -> tuple[Iterable[TableVersion], str | None]:
+        request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token, branch=branch)
+        page = catalog.list_table_versions(request)
+        return page.versions, page.page_token
+
+    return iterate_pages(fetch)
+
+
+def iterate_dropped_tables(catalog: Client, namespace: Identifier, *, detailed: bool = False) -> Iterator[DroppedTable]:
+    """Yield the dropped tables of a namespace."""
+    return iterate_pages(lambda token: catalog.list_dropped_tables(namespace, token, _PAGE, detailed=detailed))
+
+
+def iterate_pages(fetch: Callable[[str | None], tuple[Iterable[_Entry], str | None]]) -> Iterator[_Entry]:
+    """Yield the entries of all pages. `fetch` returns the page for a token, and the token of the next page."""
+    token = None
+    while True:
+        page, token = fetch(token)
+        yield from page
+        if not token:
+            return
