@@ -74,7 +74,7 @@ def _differ_in_form(given: pa.DataType, wanted: pa.DataType) -> bool:
             _differ_in_form(given.field(name).type, wanted.field(name).type) for name in names
         )
     if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
-        return given.tz == wanted.tz
+        return bool(given.tz == wanted.tz)
     return any(_is_any(given, family) and _is_any(wanted, family) for family in _FAMILIES)
 
 

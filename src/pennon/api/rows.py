@@ -136,4 +136,7 @@ def _to_batches(part: Any) -> Iterable[pa.RecordBatch]:
     if isinstance(part, pa.RecordBatch):
         return [part]
     converted = _convert(part)
-    return iter(converted.to_batches()) if isinstance(converted, pa.Table) else iter(converted)
+    found: list[pa.RecordBatch] | pa.RecordBatchReader = (
+        converted.to_batches() if isinstance(converted, pa.Table) else converted
+    )
+    return found
