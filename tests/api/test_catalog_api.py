@@ -145,10 +145,6 @@ def test_failed_transaction_publishes_nothing(lake, place):
 def test_transaction_creates_tables(lake, place):
     place.manage_versions()
     lake.create_table("sales.orders", ROWS)
-    if place.kind == "rest":
-        with pytest.raises(UnsupportedOperationError), lake.transaction() as t:
-            t.create_table("sales.new", ROWS)
-        return
     with pytest.raises(TableNotFoundError), lake.transaction() as t:
         t.create_table("sales.new", ROWS).append("sales.none", ROWS)
     assert lake.tables() == ["sales.orders"]

@@ -12,7 +12,6 @@ from pennon import addresses
 from pennon.api import datasets
 from pennon.api.fitting import fit_rows
 from pennon.api.rows import show_reading, to_rows
-from pennon.catalog_namespace import CatalogNamespace
 from pennon.errors import InvalidInputError, UnsupportedOperationError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table import mutations
@@ -93,22 +92,17 @@ class LakeTransaction:
     def create_table(self, name: Address, data: Rows, *, properties: Mapping[str, str] | None = None) -> Self:
         """Create a table when the transaction is committed, and return the transaction.
 
-        The rows are written now. A server does not create tables in a transaction.
+        The rows are written now, to the storage of the catalog.
 
         Raises:
             NamespaceNotFoundError: The namespace does not exist.
             TableAlreadyExistsError: The table exists.
-            UnsupportedOperationError: The catalog does not manage the versions of its tables, or is behind a server.
+            UnsupportedOperationError: The catalog does not manage the versions of its tables.
         """
         identifier = self._require_open(name)
         if identifier in self._created or identifier in self._appends:
             raise InvalidInputError(f"The transaction changes table {format_identifier(identifier)} already")
         self._require_common_commits(identifier)
-        if not isinstance(self._catalog, CatalogNamespace):
-            raise UnsupportedOperationError(
-                f"Table {format_identifier(identifier)} cannot be created in a transaction: the catalog is behind "
-                "a server"
-            )
         location = self._catalog.new_table_location(identifier)
         options = self._catalog.storage_options or None
         with (

@@ -44,6 +44,11 @@ class RestNamespace(TableContents, TableLifecycle):
         """Return a readable id of this namespace. Namespaces on the same server have the same id."""
         return f'RestNamespace {{ uri: "{self._settings.uri}" }}'
 
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The options of the object store among the properties. They may contain secrets."""
+        return dict(self._settings.storage_options)
+
     def __repr__(self) -> str:
         """Return the server, without secrets."""
         return f"RestNamespace(uri={self._settings.uri!r})"
