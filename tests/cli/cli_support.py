@@ -70,12 +70,12 @@ def terminal(*arguments: str, columns: int = 100, **variables: str) -> Iterator[
     master, slave = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40", **variables}
     process = subprocess.Popen(
-        [sys.executable, "-m", "pennon", *arguments],
+        # The terminal controls the command, so that Ctrl-C reaches it.
+        ["/usr/bin/setsid", "--ctty", sys.executable, "-m", "pennon", *arguments],
         stdin=slave,
         stdout=slave,
         stderr=slave,
         env=environment,
-        start_new_session=True,
     )
     os.close(slave)
     try:

@@ -212,6 +212,11 @@ def test_new_columns_and_rows_are_one_version(spark, lake, stable):
         9: ("i", None, 90),
     }
     open_latest(lake).validate()
+    # This updates all rows of each fragment.
+    source = frame(spark, *((number, number) for number in found), schema="id bigint, more int")
+    lake.merge(source, "t", on="id", when_matched=[Update()], merge_schema=True)
+    assert {row["id"]: row["more"] for row in read_rows(lake)} == {number: number for number in found}
+    open_latest(lake).validate()
     assert_clean(lake)
     ids = open_latest(lake).to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
     assert len(set(ids)) == 6

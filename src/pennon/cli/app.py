@@ -56,6 +56,7 @@ COMMANDS = (
         has_commands=True,
     ),
     SubCommand("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
+    SubCommand("test", "pennon.cli.run", "Run the checks of a pipeline over its published tables.", extra="spark"),
     SubCommand("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),
 )
 

@@ -8,40 +8,59 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
 from pennon.cli.output import Column, Note, Table
+from pennon.cli.session import REST
 from pennon.cli.spark_start import start_spark
+from pennon.cli.status_line import show_status
 from pennon.cli.values import format_cell, format_size, to_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pennon.cli.output import Block
     from pennon.cli.session import Session
     from pennon.spark import Lake
+    from pennon.spark.address import Address
     from pennon.spark.jobs import JobResults, TableOutcome
     from pennon.spark.jobs.table_selection import TableSelector
 
 
 @contextmanager
 def open_lake(
-    session: Session, job: str, which: TableSelector = None, *, master: str | None, remote: str | None
-) -> Iterator[Lake]:
+    session: Session,
+    job: str,
+    tables: str | None,
+    check: Callable[[Address, TableSelector], None] | None = None,
+    *,
+    exist: bool = True,
+    master: str | None,
+    remote: str | None,
+) -> Iterator[tuple[Lake, TableSelector]]:
     """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine.
 
-    A missing directory or table is reported before Java starts. `which` are the tables that must exist.
+    Yields the lake and the selected tables. What needs no Spark is reported before Java starts: a missing directory, a
+    bad pattern, a missing table if they must `exist`, and what `check` raises.
     """
     if master is not None and remote is not None:
         raise CommandFailure("--master and --remote exclude each other")
-    connection = session.connection()
-    if connection.impl != "iceberg":
-        with session.catalog():
-            pass
-    from pennon.spark import attach
-    from pennon.spark.address import Address
-    from pennon.spark.jobs.table_selection import require_existing
+    with show_status("Opening the catalog") as status:
+        connection = session.connection()
+        if connection.impl not in {"iceberg", REST}:
+            with session.catalog():
+                pass
+        from pennon.spark import attach
+        from pennon.spark.address import Address
+        from pennon.spark.jobs.table_selection import require_existing
 
-    require_existing(Address.of(connection.impl, connection.properties).connect(), which)
-    with start_spark(f"pennon jobs {job}", master=master, remote=remote, verbose=session.debug) as spark:
-        yield attach(spark, impl=connection.impl, **connection.properties)
+        which = parse_tables(tables)
+        address = Address.of(connection.impl, connection.properties)
+        if exist:
+            require_existing(address.connect(), which)
+        if check is not None:
+            check(address, which)
+        with start_spark(f"pennon jobs {job}", status, master=master, remote=remote, verbose=session.debug) as spark:
+            lake = attach(spark, impl=connection.impl, **connection.properties)
+            status.clear()
+            yield lake, which
 
 
 def parse_tables(text: str | None) -> TableSelector:

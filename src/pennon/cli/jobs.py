@@ -2,7 +2,7 @@
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,10 +11,13 @@ from pennon.cli.commands import command, new_app
 from pennon.cli.completion import complete_address
 from pennon.cli.consent import require_consent
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.cli.job_results import open_lake, parse_tables, show_result
+from pennon.cli.job_results import open_lake, show_result
 from pennon.cli.session import Session
 from pennon.cli.settings import parse_pairs
-from pennon.table.index_kinds import parse_kind, parse_metric, parse_parameter
+
+if TYPE_CHECKING:
+    from pennon.spark.address import Address
+    from pennon.spark.jobs.table_selection import TableSelector
 
 app = new_app()
 
@@ -65,8 +68,7 @@ def stats(
     remote: Remote = None,
 ) -> ExitCode:
     """Show rows, bytes, fragments, versions and indexes of tables."""
-    which = parse_tables(tables)
-    with open_lake(session, "stats", which, master=master, remote=remote) as attached:
+    with open_lake(session, "stats", tables, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         results = run.stats(attached, which, small_file_bytes=small_file_bytes)
@@ -100,8 +102,7 @@ def verify(
     """Check that tables open and have all their files. Find files that no version refers to."""
     if remove_orphans and not dry_run:
         require_consent(f"Delete files older than {orphan_age} that no version refers to?", yes=yes)
-    which = parse_tables(tables)
-    with open_lake(session, "verify", which, master=master, remote=remote) as attached:
+    with open_lake(session, "verify", tables, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         results = run.verify(
@@ -152,8 +153,7 @@ def compact(
     remote: Remote = None,
 ) -> ExitCode:
     """Merge small fragments, and remove deleted rows from the files."""
-    which = parse_tables(tables)
-    with open_lake(session, "compact", which, master=master, remote=remote) as attached:
+    with open_lake(session, "compact", tables, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         results = run.compact(
@@ -197,8 +197,7 @@ def cleanup(
     """Delete old versions and the files that only they use. Tagged versions are kept."""
     if not dry_run:
         require_consent("Delete old versions permanently?", yes=yes)
-    which = parse_tables(tables)
-    with open_lake(session, "cleanup", which, master=master, remote=remote) as attached:
+    with open_lake(session, "cleanup", tables, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         results = run.cleanup(
@@ -254,10 +253,18 @@ def index(
     """Build an index on a column, or add new rows to the existing indexes."""
     if optimize == (column is not None):
         raise CommandFailure("Use --column to build an index, or --optimize to update the existing indexes")
+    from pennon.table.index_kinds import parse_kind, parse_metric, parse_parameter
+
     parse_kind(kind)
     parse_metric(metric)
-    which = parse_tables(tables)
-    with open_lake(session, "index", which, master=master, remote=remote) as attached:
+
+    def check(address: "Address", which: "TableSelector") -> None:
+        from pennon.spark.jobs.index import require_column
+
+        if column is not None:
+            require_column(address, which, column)
+
+    with open_lake(session, "index", tables, check, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         common: dict[str, Any] = {"dry_run": dry_run, "job_id": job_id, "state": state}
@@ -310,15 +317,25 @@ def backfill(
     if bool(expressions) == (source is not None) or (source is not None) != (on is not None):
         raise CommandFailure("Use either --set, or --from and --on")
     values = parse_pairs(expressions or (), "--set")
-    which = parse_tables(tables)
-    with open_lake(session, "backfill", which, master=master, remote=remote) as attached:
+    keys = [key.strip() for key in (on or "").split(",")] if source is not None else []
+
+    def check(address: "Address", which: "TableSelector") -> None:
+        from pennon.errors import TableNotFoundError
+        from pennon.spark.jobs.backfill import require_fitting_columns
+        from pennon.spark.pipeline.sources import find_missing_path
+
+        if source is not None and find_missing_path(file_format, [source], {}) is not None:
+            raise TableNotFoundError(f"--from: there is nothing at {source!r}")
+        require_fitting_columns(address, which, on=keys, expressions=values)
+
+    with open_lake(session, "backfill", tables, check, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         results = run.backfill(
             attached,
             which,
             None if source is None else attached.spark.read.format(file_format).load(source),
-            on=None if on is None else [key.strip() for key in on.split(",")],
+            on=keys or None,
             expressions=values or None,
             dry_run=dry_run,
             job_id=job_id,
@@ -333,8 +350,7 @@ def migrate(
     session: Session, tables: Tables = None, *, dry_run: DryRun = False, master: Master = None, remote: Remote = None
 ) -> ExitCode:
     """Add root tables to the manifest (V1 to V2), after a check of each table."""
-    which = parse_tables(tables)
-    with open_lake(session, "migrate", master=master, remote=remote) as attached:
+    with open_lake(session, "migrate", tables, exist=False, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         results = run.migrate(attached, which, dry_run=dry_run)
@@ -361,8 +377,7 @@ def purge(
     """Delete dropped tables permanently."""
     if not dry_run:
         require_consent("Delete dropped tables permanently?", yes=yes)
-    which = parse_tables(tables)
-    with open_lake(session, "purge", master=master, remote=remote) as attached:
+    with open_lake(session, "purge", tables, exist=False, master=master, remote=remote) as (attached, which):
         from pennon.spark import jobs as run
 
         moment = None if before is None else before.replace(tzinfo=before.tzinfo or timezone.utc)

@@ -10,7 +10,7 @@ from pennon.cli.values import format_size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pennon.spark.pipeline import RunReport
+    from pennon.spark.pipeline import AuditReport, RunReport
     from pennon.spark.pipeline.planning import PipelinePlan, PlannedRead
     from pennon.spark.pipeline.report import CheckReport
 
@@ -53,6 +53,17 @@ def report_view(report: RunReport) -> Iterable[Block]:
     yield Lines([(ending, style)])
     if not report.succeeded:
         yield Note("nothing was published, and the staged data was removed")
+
+
+def audit_view(report: AuditReport) -> Iterable[Block]:
+    """Return the view of a report about published tables."""
+    if report.checks:
+        yield _checks_table(report.checks)
+        yield Lines([("", "")])
+    versions = ", ".join(f"{one.table} version {one.version}" for one in report.tables)
+    style = "green" if report.passed else "bold red"
+    yield Lines([(f"{report.status}: {report.pipeline}, {report.seconds:.1f} s", style)])
+    yield Note(f"checked: {versions}" if report.checks else "the pipeline has no checks of published tables")
 
 
 def _checks_table(checks: Sequence[CheckReport]) -> Table:

@@ -1,8 +1,8 @@
-"""The command `run`, which runs a pipeline (docs/guides/pipelines.md)."""
+"""The commands `run` and `test`, which run a pipeline and its checks (docs/guides/pipelines.md)."""
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,40 +15,66 @@ from pennon.cli.arguments import DryRun
 from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Note
-from pennon.cli.pipeline_views import plan_view, report_view
+from pennon.cli.pipeline_views import audit_view, plan_view, report_view
 from pennon.cli.session import Session
 from pennon.cli.settings import Connection, parse_pairs
 from pennon.cli.spark_start import start_spark
+from pennon.cli.status_line import StatusLine, show_status
 from pennon.progress import open_bar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.progress import Progress
 
+    from pennon.spark import Lake
     from pennon.spark.address import Address
     from pennon.spark.pipeline import Pipeline, RunReport
     from pennon.spark.pipeline.observer import Observer
 
 app = new_app()
 
+PipelineFile = Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.")]
+Var = Annotated[
+    list[str] | None,
+    typer.Option("--var", metavar="NAME=VALUE", help="A variable of the pipeline; may be repeated."),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="NAME",
+        help="Only this target, or the targets that are written from this step; may be repeated.",
+    ),
+]
+StartingFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from", metavar="NAME", help="Only the targets that depend on this source or step; may be repeated."
+    ),
+]
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file, as JSON.")
+]
+NoCode = Annotated[bool, typer.Option("--no-code", help="Reject pipelines that can run code or read files by path.")]
+Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master. The default is local[*].")]
+SparkConf = Annotated[
+    list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
+]
+
 
 @command(app, "run", spark=True)
 def run(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.")],
+    file: PipelineFile,
     *,
     run_id: Annotated[
         str | None,
         typer.Option("--run-id", metavar="ID", help="The name of a new run, or of an interrupted run to continue."),
     ] = None,
-    var: Annotated[
-        list[str] | None,
-        typer.Option("--var", metavar="NAME=VALUE", help="A variable of the pipeline; may be repeated."),
-    ] = None,
+    var: Var = None,
+    only: Only = None,
+    starting_from: StartingFrom = None,
     dry_run: DryRun = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file, as JSON.")
-    ] = None,
+    report: ReportFile = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over the run from a process that still seems to be working on it.")
     ] = False,
@@ -61,81 +87,149 @@ def run(
             "--state", metavar="URI", help="Where the state of runs is stored. The default is the catalog's root."
         ),
     ] = None,
-    no_code: Annotated[
-        bool,
-        typer.Option("--no-code", help="Reject pipelines that can run code or read files by path."),
-    ] = False,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master. The default is local[*].")
-    ] = None,
-    spark_conf: Annotated[
-        list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
-    ] = None,
+    no_code: NoCode = False,
+    master: Master = None,
+    spark_conf: SparkConf = None,
 ) -> int:
     """Run a pipeline: write its tables, check them, and publish them together.
 
     --run-id continues an interrupted run. Finished work is not repeated, and nothing is published twice.
     """
-    from pennon.spark.pipeline import InvalidPipelineError, Pipeline
-    from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
-    from pennon.spark.pipeline.scrubbing import change_texts
-
-    def hide(text: str) -> str:
-        return secrets.scrub(text, session.hidden)
-
     if discard and run_id is None:
         raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
     _require_writable(report)
-    try:
-        pipeline = Pipeline.from_yaml(file, parse_pairs(var or [], "--var"))
-        session.hidden |= pipeline.secrets
+    with _reporting_problems(session), show_status(f"Checking {file.name}") as status:
+        from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
+        from pennon.spark.pipeline.scrubbing import change_texts
+
+        pipeline, address = _load_pipeline(session, file, var, only, starting_from)
         named = validate_run_id(run_id or new_run_id())
-        address = _find_catalog(session, pipeline)
-        if dry_run:
-            plan = change_texts(pipeline.plan(address, allow_code=not no_code), hide)
-            session.output.show(plan.document(), lambda: plan_view(plan))
-            return ExitCode.DONE
         if discard:
             return _discard_run(session, pipeline, address, named, take_over=take_over, state=state)
-        settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
-        master = master or pipeline.definition.spark.master
-        if run_id is None or not pipeline.is_begun(address, named, state=state):
+        settings = _spark_settings(pipeline, spark_conf)
+        if dry_run or run_id is None or not pipeline.is_begun(address, named, state=state):
             # What needs no Spark is reported before it starts. A resumed run reads the versions that it began with.
-            pipeline.plan(address, allow_code=not no_code)
-        app = f"pennon run {pipeline.name}"
-        with start_spark(app, master=master, settings=settings, verbose=session.debug) as spark:
-            done = _run_pipeline(
-                session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
-            )
-    except InvalidPipelineError as error:
-        for problem in error.problems:
-            _print_line(hide(problem.format(error.file)))
-        return ExitCode.BAD_INPUT
-    done = change_texts(done, hide)
-    document = done.document()
+            plan = pipeline.plan(address, allow_code=not no_code, spark_settings=settings)
+            if dry_run:
+                status.clear()
+                shown = change_texts(plan, lambda text: secrets.scrub(text, session.hidden))
+                session.output.show(shown.document(), lambda: plan_view(shown))
+                return ExitCode.DONE
+        with _start_lake(
+            session,
+            f"pennon run {pipeline.name}",
+            address,
+            status,
+            master=master or pipeline.definition.spark.master,
+            settings=settings,
+        ) as lake:
+            status.clear()
+            if not session.output.is_json:
+                _print_line(f"run {named} of pipeline {pipeline.name}")
+            done = _run_pipeline(pipeline, lake, named, take_over=take_over, state=state, allow_code=not no_code)
+        done = change_texts(done, lambda text: secrets.scrub(text, session.hidden))
     if report is not None:
         done.save(report)
-    session.output.show(document, lambda: report_view(done))
+    session.output.show(done.document(), lambda: report_view(done))
     return ExitCode.DONE if done.succeeded else ExitCode.CHECKS_FAILED
 
 
-def _run_pipeline(
+@command(app, "test", spark=True)
+def check_published(
     session: Session,
-    pipeline: "Pipeline",
-    spark: "SparkSession",
-    address: "Address",
-    run_id: str,
+    file: PipelineFile,
     *,
-    take_over: bool,
-    state: str | None,
-    allow_code: bool,
+    var: Var = None,
+    only: Only = None,
+    starting_from: StartingFrom = None,
+    report: ReportFile = None,
+    no_code: NoCode = False,
+    master: Master = None,
+    spark_conf: SparkConf = None,
+) -> int:
+    """Run the checks of a pipeline over its published tables. Nothing is written.
+
+    Checks of steps, and checks with the scope 'new', are about data that a run is going to publish. They do not run.
+    """
+    _require_writable(report)
+    with _reporting_problems(session), show_status(f"Checking {file.name}") as status:
+        from pennon.spark.pipeline.scrubbing import change_texts
+
+        pipeline, address = _load_pipeline(session, file, var, only, starting_from)
+        pipeline.require_testable(address, allow_code=not no_code)
+        settings = _spark_settings(pipeline, spark_conf)
+        with _start_lake(
+            session,
+            f"pennon test {pipeline.name}",
+            address,
+            status,
+            master=master or pipeline.definition.spark.master,
+            settings=settings,
+        ) as lake:
+            status.clear()
+            with _show_progress() as observer:
+                done = pipeline.test(lake, observer=observer, allow_code=not no_code)
+        done = change_texts(done, lambda text: secrets.scrub(text, session.hidden))
+    if report is not None:
+        done.save(report)
+    session.output.show(done.document(), lambda: audit_view(done))
+    return ExitCode.DONE if done.passed else ExitCode.CHECKS_FAILED
+
+
+@contextmanager
+def _reporting_problems(session: Session) -> Iterator[None]:
+    """End the command with one line for each problem if the pipeline is invalid."""
+    from pennon.yaml_documents.problems import InvalidFileError
+
+    try:
+        yield
+    except InvalidFileError as error:
+        for problem in error.problems:
+            _print_line(secrets.scrub(problem.format(error.file), session.hidden))
+        raise SystemExit(ExitCode.BAD_INPUT) from error
+
+
+def _load_pipeline(
+    session: Session,
+    file: Path,
+    var: Sequence[str] | None,
+    only: Sequence[str] | None,
+    starting_from: Sequence[str] | None,
+) -> "tuple[Pipeline, Address]":
+    """Return the selected part of a pipeline, and the address of its catalog."""
+    from pennon.spark.pipeline import Pipeline
+
+    pipeline = Pipeline.from_yaml(file, parse_pairs(var or [], "--var"))
+    session.hidden |= pipeline.secrets
+    address = _find_catalog(session, pipeline)
+    return pipeline.select(only or (), starting_from=starting_from or ()), address
+
+
+def _spark_settings(pipeline: "Pipeline", given: Sequence[str] | None) -> dict[str, str]:
+    return {**pipeline.definition.spark.conf, **parse_pairs(given or [], "--spark-conf")}
+
+
+@contextmanager
+def _start_lake(
+    session: Session,
+    app_name: str,
+    address: "Address",
+    status: StatusLine,
+    *,
+    master: str | None,
+    settings: Mapping[str, str],
+) -> "Iterator[Lake]":
+    with start_spark(app_name, status, master=master, settings=settings, verbose=session.debug) as spark:
+        from pennon.spark import attach
+
+        yield attach(spark, impl=address.impl, **dict(address.properties))
+
+
+def _run_pipeline(
+    pipeline: "Pipeline", lake: "Lake", run_id: str, *, take_over: bool, state: str | None, allow_code: bool
 ) -> "RunReport":
-    from pennon.spark import attach
     from pennon.spark.pipeline import InvalidPipelineError
 
-    if not session.output.is_json:
-        _print_line(f"run {run_id} of pipeline {pipeline.name}")
-    lake = attach(spark, impl=address.impl, **dict(address.properties))
     try:
         with _show_progress() as observer:
             return pipeline.run(
@@ -213,7 +307,7 @@ def _show_progress() -> Iterator["Observer | None"]:
 def _create_observer(bar: "Progress") -> "Observer":
     from pennon.spark.pipeline.observer import Observer
 
-    task = bar.add_task("", total=None, note="")
+    task = bar.add_task("analyzing the pipeline", total=None, note="")
 
     class Bar(Observer):
         def planned(self, work: Sequence[str]) -> None:

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pennon.cli.status_line import StatusLine
+
 _TERMINATED = 128 + signal.SIGTERM
 _STDERR = 2
-_CLEARED_LINE = "\r\x1b[K"
 
 
 @contextmanager
 def start_spark(
     app: str,
+    status: StatusLine,
     *,
     master: str | None = None,
     remote: str | None = None,
@@ -34,6 +36,8 @@ def start_spark(
 
     Messages of Java and of Spark's workers are shown only if Spark does not start, or if `verbose`.
     """
+    status.show("Starting Spark")
+    from pennon.spark.pipeline.interrupts import raise_on_signals
     from pennon.spark.session import start_session
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -43,14 +47,18 @@ def start_spark(
                 # Py4J logs each interrupted call with a traceback, also by the root logger.
                 logging.getLogger("py4j").setLevel(logging.CRITICAL)
                 logging.getLogger().addFilter(_is_not_from_py4j)
-                starting.enter_context(_hide_messages_of_java())
+                starting.enter_context(_hide_messages_of_java(status))
             spark = stack.enter_context(start_session(app, master=master, remote=remote, settings=settings))
-        yield spark
+        with raise_on_signals():
+            yield spark
 
 
 @contextmanager
-def _hide_messages_of_java() -> Iterator[None]:
-    """Give processes that start in this block a file as their stderr; show its content if the block fails."""
+def _hide_messages_of_java(status: StatusLine) -> Iterator[None]:
+    """Redirect stderr of processes that start in this block to a file; show its content if the block raises an error.
+
+    After Ctrl-C there is nothing to explain.
+    """
     sys.stderr.flush()
     terminal = os.dup(_STDERR)
     with os.fdopen(terminal, "w") as shown, tempfile.TemporaryFile() as log, warnings.catch_warnings():
@@ -58,17 +66,13 @@ def _hide_messages_of_java() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
         os.dup2(log.fileno(), _STDERR)
         try:
-            if shown.isatty():
-                shown.write("starting Spark ...")
-                shown.flush()
             yield
-        except BaseException:
+        except Exception:
             log.seek(0)
+            status.clear()
             shown.write(log.read().decode(errors="replace"))
             raise
         finally:
-            if shown.isatty():
-                shown.write(_CLEARED_LINE)
             shown.flush()
             os.dup2(terminal, _STDERR)
 

@@ -122,6 +122,8 @@ class TokenCursor:
         token = self.token
         if token is None or not is_word(token):
             raise self.syntax_error("expected a name")
+        if token.token_type is not TokenType.IDENTIFIER and not token.text.isascii():
+            raise self.syntax_error("a name with other characters than ASCII letters, digits and '_' needs backticks")
         self.position += 1
         return token.text
 

@@ -6,12 +6,14 @@ import json
 
 import pytest
 
+from pennon import connect
 from pennon.cli.app import run
 from pennon.cli.job_results import parse_tables, show_result
 from pennon.cli.session import Session
 from pennon.spark.jobs.outcome import JobResults, TableOutcome
 from pennon.spark.jobs.stats import COLUMNS
 from pennon.table_patterns import TablePattern
+from tests.support import create_namespace, create_table
 
 RESULTS = JobResults(
     None,
@@ -56,6 +58,30 @@ def test_bad_input_fails_before_spark_starts(capsys, tmp_path, arguments, code, 
     ],
 )
 def test_missing_tables_and_bad_patterns_fail_before_spark_starts(capsys, tmp_path, arguments, code, text):
+    assert run(["--root", str(tmp_path), "jobs", *arguments]) == code
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["index", "prod.t", "--column", "nope"], 3, "Table 'prod.t' has no column 'nope'"),
+        (["index", "prod.*", "--column", "nope"], 3, "Table 'prod.t' has no column 'nope'"),
+        (["backfill", "prod.t", "--set", "y=nope + 1"], 2, "Bad expression for table 'prod.t'"),
+        (
+            ["backfill", "prod.t", "--from", "file:/no/such.parquet", "--on", "x"],
+            3,
+            "nothing at 'file:/no/such.parquet'",
+        ),
+        (["backfill", "prod.t", "--from", "s3://bucket/x.parquet", "--on", "k"], 3, "has no column 'k'"),
+    ],
+)
+def test_columns_and_files_are_checked_before_spark_starts(capsys, tmp_path, arguments, code, text):
+    with connect("dir", {"root": str(tmp_path)}) as catalog:
+        create_namespace(catalog, "prod")
+        create_table(catalog, "prod", "t")
     assert run(["--root", str(tmp_path), "jobs", *arguments]) == code
     error = capsys.readouterr().err
     assert text in error

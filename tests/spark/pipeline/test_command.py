@@ -12,6 +12,7 @@ import time
 import pytest
 
 from pennon.cli.app import run
+from tests.cli.cli_support import terminal
 from tests.support import fails
 
 PIPELINE = """
@@ -48,10 +49,10 @@ def command(shop, capsys, monkeypatch, tmp_path):
     Pipeline({"name": "log", "steps": {"s": rows}, "targets": [{"table": "shop.log", "from": "s"}]}).run(shop.lake)
     (tmp_path / "shop.yaml").write_text(PIPELINE)
 
-    def call(*arguments: str, file: str = "shop.yaml") -> tuple[int, str, str]:
+    def call(*arguments: str, file: str = "shop.yaml", name: str = "run") -> tuple[int, str, str]:
         capsys.readouterr()
         root = dict(shop.address.properties)["root"]
-        code = run(["run", file, "--root", root, "--var", f"files={shop.files}", *arguments])
+        code = run([name, file, "--root", root, "--var", f"files={shop.files}", *arguments])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -129,6 +130,44 @@ def test_each_kind_of_error_has_its_exit_code(command, shop, tmp_path):
     assert "pennon manage-versions" in err
 
 
+def test_tests_of_published_tables_write_nothing(command, shop, tmp_path):
+    assert command("--run-id", "first")[0] == 0
+
+    def list_files():
+        return sorted(path for path in (shop.files / "root").rglob("*") if path.is_file())
+
+    def run_checks(file: str, *options: str) -> tuple[int, str, str]:
+        return command("--report", "tests.json", *options, file=file, name="test")
+
+    before = list_files()
+    code, out, err = run_checks("shop.yaml", "--table")
+    assert (code, "checks passed" in out) == (0, True), err
+    checks = "{row_count: {min: 99}}, {row_count: {min: 99}, scope: new}, {unique: id, severity: warn}"
+    (tmp_path / "strict.yaml").write_text(PIPELINE.replace("{accepted", f"{checks}, {{accepted"))
+    code, out, err = run_checks("strict.yaml", "--json")
+    report = json.loads(out)
+    assert (code, report["status"], report["tables"]) == (9, "checks failed", [{"table": "shop.orders", "version": 1}])
+    assert [(one["name"], one["passed"]) for one in report["checks"]] == [
+        ("row_count(min=99)", False),
+        ("unique(id)", True),
+        ("accepted_values(status)", True),
+    ]
+    assert json.loads((tmp_path / "tests.json").read_text()) == report
+    assert list_files() == before
+    (tmp_path / "new.yaml").write_text(PIPELINE.replace("shop.orders", "shop.new"))
+    code, _, err = run_checks("new.yaml")
+    assert (code, "is not published yet" in err) == (3, True)
+
+
+def test_a_selected_target_is_published_alone(command, shop, tmp_path):
+    more = PIPELINE + "  - {table: shop.known, from: known}\n"
+    (tmp_path / "more.yaml").write_text(more)
+    code, out, err = command("--only", "known", "--json", file="more.yaml")
+    assert code == 0, err
+    assert [one["table"] for one in json.loads(out)["targets"]] == ["shop.known"]
+    assert shop.versions() == {"known": 1, "log": 1}
+
+
 SLOW = """
 name: slow
 steps:
@@ -176,3 +215,24 @@ def test_ctrl_c_deletes_staged_data_and_state(shop, tmp_path):
     assert shop.versions() == {}
     assert shop.leftovers() == []
     assert not [path for path in state.rglob("*") if path.is_file()]
+
+
+NOISE = ("WARN", "log4j", "py4j", "fork", "Traceback", "Exception", "incubator")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("moment", ["Starting Spark", "target shop.new"])
+def test_ctrl_c_on_a_terminal_leaves_only_lines_of_the_command(shop, tmp_path, moment):
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    root = dict(shop.address.properties)["root"]
+    file = str(tmp_path / "slow.yaml")
+    with terminal("run", file, "--root", root, "--run-id", "r", "--master", "local[1]") as shown:
+        shown.wait_for("Checking slow.yaml ...")
+        shown.wait_for(moment)
+        shown.type("\x03")
+        assert shown.end() == 130
+    assert shown.seen.index("Checking slow.yaml ...") < shown.seen.index("Starting Spark ...")
+    assert "interrupted" in shown.seen
+    assert not [word for word in NOISE if word in shown.seen], shown.seen
+    assert shop.versions() == {}
+    assert shop.leftovers() == []

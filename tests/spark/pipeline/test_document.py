@@ -101,6 +101,7 @@ def test_unknown_keys_hide_no_other_problems():
         "p.yaml:3: sources.orders.pathh: unknown key; did you mean 'path'?",
         "p.yaml:3: sources.orders: name either a 'table' of the catalog or a 'format' that Spark reads",
         "p.yaml:6: targets[0].mod: unknown key; did you mean 'mode'?",
+        "p.yaml:6: targets[0].from: there is no source or step 'tydi'; known: 'orders', 'tidy'",
     ]
     messages = load_fails(
         """\

@@ -44,11 +44,17 @@ QUERIES = [
     "SELECT * FROM (WITH a AS (SELECT 9 AS z) SELECT b.bv, a.z FROM n.a AS b2 JOIN n.b USING (a), a |> SELECT *)",
     "FROM b |> SELECT IDENTIFIER('b.bv') |> UNION ALL (SELECT sum(t.a) FROM IDENTIFIER('n.a') AS t)",
     "FROM VALUES (1), (2) AS v(a), b |> WHERE v.a = b.a",
+    "SELECT n.a.ts FROM a x, n.a WHERE x.a = n.a.a AND a.a > 1",
+    "SELECT a.ts FROM a WHERE EXISTS (SELECT 1 FROM n.a WHERE a.av > 4)",
+    "SELECT av DIV a, 7 DIV av AS d FROM a",
 ]
 # Spark does not say that a name is ambiguous if it is found first in another place.
 REJECTED = [
     "FROM a |> JOIN n.a |> SELECT a.av",
     "SELECT a.av FROM a JOIN n.a ON true",
+    "SELECT a.av FROM a JOIN n.a ON a.a = n.a.a",
+    "SELECT n.a.ts FROM a, n.a WHERE a.av > 4",
+    "SELECT av DIV FROM a",
 ]
 
 

@@ -23,6 +23,7 @@ from pennon.errors import (
 )
 from pennon.spark.query.names import NameResolver
 from pennon.spark.query.runner import QueryRunner
+from pennon.spark.reading.pinned import pin
 
 
 def run(lake, text):
@@ -300,3 +301,40 @@ def test_null_is_inserted_into_columns_of_any_type(lake):
         run(lake, f"{statement} t SELECT {number}, NULL, NULL, NULL")
         assert run(lake, "SELECT * FROM t") == [(number, None, None, None)]
     assert run(lake, "SHOW COLUMNS IN t") == [("id",), ("s",), ("v",), ("info",)]
+
+
+def test_insert_overwrite_keeps_the_types_of_the_table(lake):
+    run(lake, "CREATE TABLE t (id BIGINT, x DOUBLE, v VECTOR(2))")
+    created = pin(lake.address, ("t",))[1].schema
+    run(lake, "INSERT OVERWRITE t SELECT 1, 2, array(1.5f, 2.5f)")
+    assert pin(lake.address, ("t",))[1].schema == created
+    assert run(lake, "SELECT * FROM t") == [(1, 2.0, [1.5, 2.5])]
+    with pytest.raises(InvalidInputError, match="Column id is string in the DataFrame, which does not fit int64"):
+        run(lake, "INSERT OVERWRITE t SELECT 'a', 2, NULL")
+
+
+def test_keywords_are_names_of_first_columns(lake):
+    run(lake, "CREATE TABLE t (values BIGINT, from VARCHAR(3), table VECTOR(2))")
+    assert run(lake, "SHOW COLUMNS IN t") == [("values",), ("from",), ("table",)]
+    for number, query in enumerate(("VALUES (1), (2)", "SELECT date, values FROM (SELECT 1 AS date, 2 AS values)")):
+        run(lake, f"CREATE TABLE q{number} ({query})")
+    assert run(lake, "SELECT * FROM q1") == [(1, 2)]
+
+
+def test_names_with_other_letters_need_backticks_as_in_spark(lake):
+    run(lake, "CREATE TABLE `été` (`größe` BIGINT)")
+    run(lake, "INSERT INTO `été` VALUES (3)")
+    assert run(lake, "SELECT `größe` FROM `été`") == [(3,)]
+    for text in ("INSERT INTO été VALUES (3)", "CREATE TABLE t (größe INT)", "SELECT größe FROM `été`"):
+        with pytest.raises(InvalidInputError, match="Syntax error"):
+            run(lake, text)
+
+
+def test_merge_with_unknown_columns_lists_those_of_both_sides(lake):
+    run(lake, "CREATE TABLE t (id BIGINT, v STRING)")
+    run(lake, "CREATE TABLE s (id BIGINT, v STRING, more INT)")
+    merge = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET"
+    with pytest.raises(InvalidInputError, match=r"has no column 'more'.*; it has id, v\."):
+        run(lake, f"{merge} *")
+    with pytest.raises(InvalidInputError, match=r"The table has id, v, and the source has id, v, more\."):
+        run(lake, f"{merge} v = s.nope")

@@ -18,7 +18,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.jobs import column_filling as filling
-from pennon.spark.jobs.catalog_access import discard_files, open_latest, skip_committed
+from pennon.spark.jobs.catalog_access import discard_files, open_latest, open_single, skip_committed
 from pennon.spark.jobs.column_filling import FilledFragment
 from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings
 from pennon.spark.jobs.outcome import DONE, JobResults, TableOutcome, failed_outcome, skipped_outcome
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset, LanceOperation
     from pyspark.sql import DataFrame
 
+    from pennon.spark.address import Address
     from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
     from pennon.spark.reading.pinned import PinnedTable
@@ -65,6 +66,14 @@ def backfill(
     run = JobRun(lake, "backfill", COLUMNS, JobSettings(dry_run, job_id, state, progress), noted_in_tables=True)
     tables = run.find_tables(which)
     return run.collect((_backfill_table(run, identifier, spec) for identifier in tables), len(tables))
+
+
+def require_fitting_columns(
+    address: Address, which: TableSelector, *, on: Sequence[str], expressions: Mapping[str, str]
+) -> None:
+    """Raise the errors of a backfill that need no Spark, if a single table is selected: bad keys and expressions."""
+    for table, dataset in open_single(address, which):
+        _check_columns(dataset, table, _BackfillSpec(tuple(expressions), tuple(on), None, expressions, None))
 
 
 @dataclass(frozen=True)

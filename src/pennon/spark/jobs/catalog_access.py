@@ -11,13 +11,15 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from pennon.catalog_pages import iterate_versions
 from pennon.errors import LanceNamespaceError, TableNotFoundError, translate_errors
+from pennon.identifiers import quote_identifier
 from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
+from pennon.spark.jobs.table_selection import find_tables
 from pennon.spark.reading.pinned import PinnedTable, pin
 from pennon.spark.tables import job_commits
 from pennon.spark.tables.destination import Destination, locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lance import LanceDataset
     from lance_namespace_urllib3_client.models.table_version import TableVersion
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
+    from pennon.spark.jobs.table_selection import TableSelector
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +40,14 @@ def open_latest(address: Address, identifier: Identifier) -> tuple[PinnedTable, 
         if locate_table(address, identifier).declared:
             return None
         raise
+
+
+def open_single(address: Address, which: TableSelector) -> Iterator[tuple[str, LanceDataset]]:
+    """Yield the name and the latest version of the selected table, if it is the only one and not just declared."""
+    tables = find_tables(address.connect(), which)
+    there = open_latest(address, tables[0]) if len(tables) == 1 else None
+    if there is not None:
+        yield quote_identifier(tables[0]), there[1]
 
 
 def open_for_commit(address: Address, identifier: Identifier, version: int | None = None) -> LanceDataset:

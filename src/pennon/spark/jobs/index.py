@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import TableColumnNotFoundError
 from pennon.spark.jobs import index_building as building
-from pennon.spark.jobs.catalog_access import discard_files, open_for_commit, open_latest
+from pennon.spark.jobs.catalog_access import discard_files, open_for_commit, open_latest, open_single
 from pennon.spark.jobs.index_building import IndexJobSpec, IndexPlan, IndexTask
 from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask, retry_conflicts
 from pennon.spark.jobs.outcome import DONE, JobResults, TableOutcome, failed_outcome, skipped_outcome
@@ -82,6 +82,12 @@ def index(
     alone = len(tables) == 1
     rounds = retry_conflicts(tables, lambda left: _index_once(run, left, spec, alone=alone), _ROUNDS)
     return run.collect(rounds, len(tables))
+
+
+def require_column(address: Address, which: TableSelector, column: str) -> None:
+    """Raise TableColumnNotFoundError if a single table is selected and lacks a column. Several are told apart later."""
+    for table, dataset in open_single(address, which):
+        building.require_column(dataset, table, column)
 
 
 def optimize_indexes(

@@ -106,8 +106,7 @@ def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
     earlier = skip_committed(pinned, task.table, address, spec.job)
     if earlier is not None:
         return earlier
-    if dataset.lance_schema.field_case_insensitive(spec.column) is None:
-        raise TableColumnNotFoundError(f"Table '{task.table}' has no column {spec.column!r}")
+    require_column(dataset, task.table, spec.column)
     rows = dataset.count_rows()
     if not rows:
         return skipped_outcome(task.table, "the table has no rows", pinned.version)
@@ -122,6 +121,12 @@ def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
     if shared and rows < 2 * max(_choose_partitions(spec, rows), 2 ** (spec.num_bits or 8)):
         groups, shared = [tuple(one.id for one in fragments)], False
     return IndexPlan(pinned, rows, tuple(groups), removed, shared)
+
+
+def require_column(dataset: LanceDataset, table: str, column: str) -> None:
+    """Raise TableColumnNotFoundError if a table lacks a column or field."""
+    if dataset.lance_schema.field_case_insensitive(column) is None:
+        raise TableColumnNotFoundError(f"Table '{table}' has no column {column!r}")
 
 
 def train_model(_: Address, task: IndexTask) -> VectorModel:

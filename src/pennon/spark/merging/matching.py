@@ -95,7 +95,7 @@ class MergePlanner:
                 if value in one.computed
             ]
         except EXPRESSION_ERRORS as error:
-            raise expression_error(self._base, "merged", error) from error
+            raise expression_error(self._base, "merged", error, self._source_columns) from error
         return RowActions(
             frame,
             tuple(one.change for one in clauses),

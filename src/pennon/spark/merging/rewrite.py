@@ -181,11 +181,16 @@ def rewrite_rows(spark: SparkSession, base: RewriteBase, actions: RowActions, ru
     return _collect_result(base, run, reports)
 
 
-def expression_error(base: RewriteBase, what: str, error: BaseException) -> InvalidInputError:
-    """Return an InvalidInputError with the reason from Spark, without its whole plan."""
+def expression_error(
+    base: RewriteBase, what: str, error: BaseException, source: Sequence[str] = ()
+) -> InvalidInputError:
+    """Return an InvalidInputError with the reason from Spark, without its whole plan. `source` are further columns."""
     reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     reason, _, _ = reason.partition(" Did you mean")
-    names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in reason else ""
+    names = ""
+    if "UNRESOLVED" in reason:
+        others = f", and the source has {', '.join(source)}" if source else ""
+        names = f" The table has {', '.join(base.schema.names)}{others}."
     return InvalidInputError(f"Table {base.name} cannot be {what}: {reason}{names}")
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from pennon.spark import types
 from pennon.spark.merging.clauses import INSERT, UPDATE
@@ -14,9 +18,8 @@ from pennon.spark.types.extension import plain_schema
 from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
     from lance import LanceOperation
 
     from pennon.spark.merging.rewrite import RewriteBase, RewriteResult, RowActions
@@ -29,6 +32,8 @@ def stage_rewrite(
     base: RewriteBase, actions: RowActions, done: RewriteResult, *, predicate: str | None = None
 ) -> StagedWrite:
     """Return the staged write that publishes a rewrite; with a predicate, it is a delete."""
+    if actions.new_columns and done.emptied:
+        done = replace(done, shortened=(*done.shortened, *_keep_emptied(base, done)), emptied=())
     written = [file for fragment in done.added for file in fragment["files"]]
     files = [f"data/{file['path']}" for file in written]
     files += [_parse_fragment(one).deletion_file.path(one["id"]) for one in done.shortened]
@@ -103,9 +108,39 @@ def _create_evolution(
     operation: Any = Evolution(base.identifier, schema, base.schema, added).build_operation(base.dataset)
     there = len(base.dataset.get_fragments())
     now = {one.id: one for one in shortened}
-    kept = [now.get(one.id, one) for one in operation.fragments[:there] if one.id not in done.emptied]
+    kept = [now.get(one.id, one) for one in operation.fragments[:there]]
     operation.fragments = [*kept, *operation.fragments[there:]]
     return operation  # type: ignore[no-any-return]
+
+
+def _keep_emptied(base: RewriteBase, done: RewriteResult) -> Iterator[dict[str, Any]]:
+    """Write a deletion vector for each fragment without rows, and yield the fragments.
+
+    An operation that adds columns must list all fragments of the table. Lance writes no such vector itself, and drops
+    the fragments when it commits.
+    """
+    fragments = {one.fragment_id: one.metadata for one in base.dataset.get_fragments()}
+    with base.destination.files() as files:
+        for number in done.emptied:
+            described = fragments[number].to_json()
+            rows = int(described["physical_rows"])
+            vector = {"read_version": base.table.version, "id": secrets.randbits(63), "file_type": "array"}
+            described["deletion_file"] = {**vector, "num_deleted_rows": rows, "base_id": None}
+            path = _parse_fragment(described).deletion_file.path(number)
+            files.note(done.run, path)
+            files.write(path, _write_offsets(rows))
+            yield described
+
+
+def _write_offsets(rows: int) -> bytes:
+    """Return the content of a deletion vector of all rows, in Lance's format."""
+    offsets = pa.table(
+        [pa.array(range(rows), pa.uint32())], pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, offsets.schema) as writer:
+        writer.write_table(offsets)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def _parse_fragment(described: dict[str, Any]) -> Any:

@@ -2,6 +2,6 @@
 
 from pennon.spark.pipeline.pipeline import Pipeline
 from pennon.spark.pipeline.problems import InvalidPipelineError
-from pennon.spark.pipeline.report import RunReport
+from pennon.spark.pipeline.report import AuditReport, RunReport
 
-__all__ = ["InvalidPipelineError", "Pipeline", "RunReport"]
+__all__ = ["AuditReport", "InvalidPipelineError", "Pipeline", "RunReport"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from pennon.identifiers import parse_table_name
 from pennon.spark import types
 from pennon.spark.pipeline.check_runner import CheckSubject, run_checks
 from pennon.spark.pipeline.queries import PipelineQueries, QueryScope, is_partial
@@ -25,31 +26,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckAudit:
-    """Runs checks over what is staged."""
+    """Runs checks over what is staged, or published already."""
 
     queries: PipelineQueries
     staged: Mapping[int, StagedWrite]
     """The staged data of targets, by number."""
     published: Mapping[Identifier, Scan]
-    """Targets that are published already, one by one."""
+    """Targets that are published already."""
     scrubber: Scrubber
 
     def reports(self, group: CheckGroup) -> list[CheckReport]:
         """Run the checks of one group, and return a report for each."""
         samples = self.queries.graph.definition.samples
         found: dict[int, CheckReport] = {}
-        for scope in ("table", "new"):
+        is_published = group.target is not None and group.target not in self.staged
+        for scope in ("table",) if is_published else ("table", "new"):
             chosen = {number: one for number, one in enumerate(group.checks) if one.scope == scope}
             if chosen:
                 subject = replace(self._make_subject(group, scope), scrubber=self.scrubber)
                 reports = run_checks(subject, list(chosen.values()), samples=samples)
                 found.update(zip(chosen, reports, strict=True))
-        return [found[number] for number in range(len(group.checks))]
+        return [found[number] for number in sorted(found)]
 
     def _make_subject(self, group: CheckGroup, scope: str) -> CheckSubject:
         queries, step = self.queries, group.step
-        if group.target is not None:
+        if group.target is not None and group.target in self.staged:
             return self._target_subject(group.label, self.staged[group.target], scope)
+        if group.target is not None:
+            identifier = parse_table_name(queries.graph.definition.targets[group.target].table)
+            return self._scan_subject(group.label, self.published[identifier], self._target_scans())
         if step is None:
             whole = QueryScope(targets=self._target_scans())
             return CheckSubject(group.label, StructType(), _unused, _unused, lambda sql: queries.dataframe(sql, whole))

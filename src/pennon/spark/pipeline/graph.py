@@ -19,6 +19,8 @@ class Graph:
     """The names of a pipeline and their dependencies."""
 
     definition: Definition
+    publishes: bool = True
+    """False if only checks run, so that what only targets are written from is not needed."""
 
     def find_local(self, name: Name) -> str | None:
         """Return the source or step that a name in a query refers to, or None."""
@@ -59,7 +61,7 @@ class Graph:
 
     def used_names(self) -> frozenset[str]:
         """Return the sources and steps that a target or check depends on."""
-        begun = [target.from_ for target in self.definition.targets]
+        begun = [target.from_ for target in self.definition.targets] if self.publishes else []
         for group in self.definition.check_groups():
             begun += [] if group.step is None else [group.step]
             begun += [name for check in group.checks if check.sql is not None for name in self.local_reads(check.sql)]

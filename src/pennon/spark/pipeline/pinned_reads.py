@@ -12,6 +12,7 @@ from pennon.catalog_pages import has_table
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
+    LanceNamespaceError,
     NamespaceNotFoundError,
     TableNotFoundError,
     UnsupportedOperationError,
@@ -23,7 +24,7 @@ from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
 from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lance import LanceDataset
 
@@ -97,12 +98,14 @@ def resolve_reads(
     lake_name: str,
     graph: Graph,
     moment_of: Callable[[Identifier, TimeTravel], VersionOptions | None],
-    locate: Callable[[Path], str],
+    report: Callable[[Path, LanceNamespaceError], None],
+    *,
+    also: Sequence[Identifier] = (),
 ) -> PinnedReads:
     """Return the latest versions of all tables, at one point in time if the catalog manages versions.
 
-    `moment_of` evaluates `VERSION AS OF` and `TIMESTAMP AS OF`; None excludes the table. `locate` returns the position
-    of a source for messages. Raises TableNotFoundError if a source does not exist.
+    `moment_of` evaluates `VERSION AS OF` and `TIMESTAMP AS OF`; None excludes the table. `also` are further tables.
+    Reports TableNotFoundError if a source does not exist, and the errors of its version.
     """
     used = graph.used_names()
     moments: dict[str, tuple[Identifier, VersionOptions]] = {}
@@ -110,18 +113,21 @@ def resolve_reads(
         if name in used and source.table is not None:
             identifier = parse_table_name(source.table)
             if _find_table(address, "", identifier) is None:
-                raise TableNotFoundError(
-                    f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
-                )
+                missing = TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+                report(("sources", name, "table"), missing)
+                continue
             moments[name] = (identifier, VersionOptions(source.version, source.tag, source.branch, source.as_of))
     reads = PinnedReads()
     _resolve_names(reads, address, lake_name, graph, moment_of)
     named = [one for one in reads.names.values() if one is not None]
     latest = [identifier for identifier, moment in moments.values() if moment == LATEST]
-    pinned = _pin_together(address, list(dict.fromkeys([*latest, *named])))
+    pinned = _pin_together(address, list(dict.fromkeys([*latest, *named, *also])))
     for name, (identifier, moment) in moments.items():
-        reads.sources[name] = pinned[identifier] if moment == LATEST else pin(address, identifier, moment)[0]
-    reads.tables.update({(one, None): pinned[one] for one in named})
+        try:
+            reads.sources[name] = pinned[identifier] if moment == LATEST else pin(address, identifier, moment)[0]
+        except LanceNamespaceError as error:
+            report(("sources", name), error)
+    reads.tables.update({(one, None): pinned[one] for one in (*named, *also)})
     return reads
 
 

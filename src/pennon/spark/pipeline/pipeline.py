@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.redaction import SHORTEST_SECRET
-from pennon.spark.pipeline import cleanup, document, pinned_reads, preflight, targets
+from pennon.spark.pipeline import cleanup, document, pinned_reads, preflight, published_checks, selection, targets
 from pennon.spark.pipeline.code_rules import find_code, find_unknown_names
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.interrupts import defer_signals, raise_on_signals
 from pennon.spark.pipeline.observer import Observer
 from pennon.spark.pipeline.pipeline_run import PipelineRun
-from pennon.spark.pipeline.planning import PipelinePlan, make_plan
-from pennon.spark.pipeline.problems import Positions
+from pennon.spark.pipeline.planning import PipelinePlan, make_plan, resolve_tables
+from pennon.spark.pipeline.problems import FaultCollector, Positions
 from pennon.spark.pipeline.queries import PipelineQueries
-from pennon.spark.pipeline.report import ALREADY_PUBLISHED, RunReport
+from pennon.spark.pipeline.report import ALREADY_PUBLISHED, AuditReport, RunReport
 from pennon.spark.pipeline.run_state import RunState, new_run_id
 from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.validation import validate_definition, validate_document
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -102,14 +103,46 @@ class Pipeline:
         content = {key: value for key, value in self._masked.items() if key not in _CIRCUMSTANCES}
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
-    def plan(self, address: Address, *, lake_name: str = "lake", allow_code: bool = True) -> PipelinePlan:
-        """Return what a run would do now. Changes nothing and needs no Spark. Raises the errors of `run`."""
-        locate = self._positions.locate
-        if not allow_code:
-            self._positions.refuse(find_code(self.definition, self._positions))
-            reads = pinned_reads.resolve_reads(address, lake_name, Graph(self.definition), lambda *_: None, locate)
-            self._positions.refuse(find_unknown_names(reads))
-        return make_plan(self.definition, address, lake_name, locate, self._scrubber)
+    def select(self, only: Sequence[str] = (), *, starting_from: Sequence[str] = ()) -> Pipeline:
+        """Return a pipeline with only some of the targets, the steps that they need, and the checks of both.
+
+        `only` names targets, or sources and steps from which targets are written. `starting_from` names sources and
+        steps; all targets that depend on them are selected. Checks of the whole pipeline are kept. Raises
+        InvalidInputError if a name selects no target.
+        """
+        if not only and not starting_from:
+            return self
+        numbers = selection.select_targets(self.definition, only, starting_from)
+        definition = selection.narrow_definition(self.definition, numbers)
+        masked = selection.narrow_content(self._masked, definition, numbers)
+        positions = selection.narrow_positions(self._positions, numbers)
+        part = copy(self)
+        vars(part).update(definition=definition, _masked=masked, _positions=positions)
+        return part
+
+    def plan(
+        self,
+        address: Address,
+        *,
+        lake_name: str = "lake",
+        allow_code: bool = True,
+        spark_settings: Mapping[str, str] | None = None,
+    ) -> PipelinePlan:
+        """Return what a run would do now. Changes nothing and needs no Spark. Raises the errors of `run`.
+
+        `spark_settings` are those of the session that is going to run it, by default those in the file.
+        """
+        graph = Graph(self.definition)
+        self._refuse_code(address, lake_name, graph, allow_code=allow_code)
+        settings = self.definition.spark.conf if spark_settings is None else spark_settings
+        return make_plan(graph, address, lake_name, self._positions, scrubber=self._scrubber, settings=settings)
+
+    def require_testable(self, address: Address, *, lake_name: str = "lake", allow_code: bool = True) -> None:
+        """Raise the errors of `test` that need no Spark."""
+        graph = self._make_test_graph()
+        self._refuse_code(address, lake_name, graph, allow_code=allow_code)
+        tables, _ = resolve_tables(graph, address, lake_name, self._positions, self.definition.spark.conf)
+        published_checks.require_published(tables, self._positions)
 
     def run(
         self,
@@ -147,6 +180,28 @@ class Pipeline:
             done = self._published_report(found)
             return done or self._run(lake, found, lease, observer or Observer(), allow_code=allow_code)
 
+    def test(
+        self, spark: SparkSession | Lake, *, observer: Observer | None = None, allow_code: bool = True
+    ) -> AuditReport:
+        """Run the checks of targets and of the whole pipeline over the published tables, and return the report.
+
+        Nothing is written. Checks of steps, and checks with the scope `new`, are about data that is not published yet;
+        they do not run. Raises TableNotFoundError if a target is not published, and otherwise the errors of `run`.
+        """
+        lake = self._lake(spark)
+        graph = self._make_test_graph()
+        self._refuse_code(lake.address, lake.name, graph, allow_code=allow_code)
+        with raise_on_signals():
+            report = published_checks.check_published(
+                lake,
+                graph,
+                self._positions,
+                observer=observer or Observer(),
+                scrubber=self._scrubber,
+                moment_of=_moment_resolver(lake),
+            )
+        return self._scrubber.scrub_report(report)
+
     def is_begun(self, address: Address, run_id: str, *, state: str | None = None) -> bool:
         """Return True if a run was recorded. Raises InvalidInputError if the id is malformed."""
         found = RunState.open(address, self.name, run_id, state)
@@ -175,20 +230,22 @@ class Pipeline:
 
     def _run(self, lake: Lake, state: RunState, lease: Lease, observer: Observer, *, allow_code: bool) -> RunReport:
         noted = state.read_start()
-        graph, locate = Graph(self.definition), self._positions.locate
+        graph, faults = Graph(self.definition), FaultCollector(self._positions)
         unstageable: frozenset[str] = frozenset()
         if noted is not None:
             state.require_same(noted, self.fingerprint)
             reads, unstageable = pinned_reads.restore_reads(noted.get("reads"), lake.address)
         else:
-            reads = pinned_reads.resolve_reads(lake.address, lake.name, graph, _moment_resolver(lake), locate)
+            reads = pinned_reads.resolve_reads(lake.address, lake.name, graph, _moment_resolver(lake), faults.report)
+            faults.refuse()
         if not allow_code:
             self._positions.refuse(find_unknown_names(reads))
         queries = PipelineQueries(lake, graph, reads)
         try:
             with raise_on_signals():
                 if noted is None:
-                    tables = targets.look_up_targets(lake.address, self.definition, locate)
+                    tables = targets.look_up_targets(lake.address, self.definition, faults.report)
+                    faults.refuse()
                     unstageable = preflight.find_unstageable_steps(queries, tables, self._positions)
                     state.begin(self.fingerprint, reads.note(unstageable))
                 run = PipelineRun(
@@ -206,6 +263,20 @@ class Pipeline:
             raise
         finally:
             queries.close()
+
+    def _refuse_code(self, address: Address, lake_name: str, graph: Graph, *, allow_code: bool) -> None:
+        """Raise InvalidPipelineError if code is not allowed and the pipeline may run some."""
+        if allow_code:
+            return
+        self._positions.refuse(find_code(self.definition, self._positions))
+        faults = FaultCollector(self._positions)
+        reads = pinned_reads.resolve_reads(address, lake_name, graph, lambda *_: None, faults.report)
+        faults.refuse()
+        self._positions.refuse(find_unknown_names(reads))
+
+    def _make_test_graph(self) -> Graph:
+        steps = {name: step.model_copy(update={"checks": ()}) for name, step in self.definition.steps.items()}
+        return Graph(self.definition.model_copy(update={"steps": steps}), publishes=False)
 
     def _published_report(self, state: RunState) -> RunReport | None:
         done = state.read_outcome()

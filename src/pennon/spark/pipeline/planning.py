@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING
 
 from pennon.identifiers import quote_identifier
 from pennon.spark.pipeline import pinned_reads
-from pennon.spark.pipeline.graph import Graph
+from pennon.spark.pipeline.problems import FaultCollector
 from pennon.spark.pipeline.report import Report
+from pennon.spark.pipeline.static_checks import check_statically
 from pennon.spark.pipeline.targets import look_up_targets, require_version_management
 from pennon.spark.query.plan import plan_query
 from pennon.spark.query.references import QueryTable, TimeTravel
 from pennon.spark.reading.pinned import VersionOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
-    from pennon.spark.pipeline.model import Definition
+    from pennon.spark.pipeline.graph import Graph
+    from pennon.spark.pipeline.problems import Positions
     from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.pipeline.statements import Name
-    from pennon.yaml_documents.problems import Path
+    from pennon.spark.pipeline.targets import TargetTable
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,22 @@ class PipelinePlan(Report):
 
 
 def make_plan(
-    definition: Definition, address: Address, lake_name: str, locate: Callable[[Path], str], scrubber: Scrubber
+    graph: Graph,
+    address: Address,
+    lake_name: str,
+    positions: Positions,
+    *,
+    scrubber: Scrubber,
+    settings: Mapping[str, str],
 ) -> PipelinePlan:
-    """Return the plan of a run, with everything that a run reads first and that needs no Spark."""
+    """Return the plan of a run, with everything that a run reads first and that needs no Spark.
+
+    `settings` are those of the Spark session.
+    """
+    definition = graph.definition
     if definition.publish == "atomic":
         require_version_management(address, definition)
-    graph = Graph(definition)
-    tables = look_up_targets(address, definition, locate)
-    found = pinned_reads.resolve_reads(address, lake_name, graph, _plain_version, locate)
+    tables, found = resolve_tables(graph, address, lake_name, positions, settings)
     used = graph.used_names()
     sources = []
     for name, source in definition.sources.items():
@@ -119,6 +129,21 @@ def make_plan(
     steps = tuple(_plan_step(graph, found, name) for name in definition.steps)
     plan = PipelinePlan(definition.name, definition.publish, tuple(sources), steps, tuple(targets), tuple(checks))
     return scrubber.scrub_report(plan)
+
+
+def resolve_tables(
+    graph: Graph, address: Address, lake_name: str, positions: Positions, settings: Mapping[str, str]
+) -> tuple[list[TargetTable], pinned_reads.PinnedReads]:
+    """Return the tables that are written and read, after all checks that need no Spark.
+
+    Raises the error that was found, or InvalidPipelineError if there are several.
+    """
+    faults = FaultCollector(positions)
+    tables = look_up_targets(address, graph.definition, faults.report)
+    reads = pinned_reads.resolve_reads(address, lake_name, graph, _plain_version, faults.report)
+    check_statically(graph, reads, tables, settings, faults.report)
+    faults.refuse()
+    return tables, reads
 
 
 def _plan_step(graph: Graph, found: pinned_reads.PinnedReads, name: str) -> PlannedStep:

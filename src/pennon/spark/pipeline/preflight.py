@@ -46,6 +46,16 @@ def find_unstageable_steps(
     return frozenset(run.unstageable)
 
 
+def require_valid_checks(queries: PipelineQueries, targets: Sequence[TargetTable], positions: Positions) -> None:
+    """Analyze the checks of published tables. Raises InvalidPipelineError with all problems."""
+    run = _Preflight(queries, targets, positions)
+    run.after = {one.identifier: types.spark_schema(one.schema) for one in targets if one.schema is not None}
+    run.analyze_sources()
+    run.analyze_steps()
+    run.analyze_checks()
+    positions.refuse(run.problems)
+
+
 @dataclass
 class _Preflight:
     """The schemas and problems found so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import parse_table_name
@@ -11,7 +11,7 @@ from pennon.spark.pipeline.statements import THIS, BadQueryError, Name, is_this,
 from pennon.yaml_documents.problems import FileProblem, Path, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pennon.identifiers import Identifier
     from pennon.spark.pipeline.model import Definition
@@ -39,6 +39,24 @@ def find_reference_problems(definition: Definition, positions: Positions) -> lis
     return problems
 
 
+def find_missing_inputs(content: Any) -> Iterator[Fault]:
+    """Yield the targets in the content of a file that name no source or step, although other values are not valid."""
+    if not isinstance(content, dict):
+        return
+    targets = content.get("targets")
+    sections: list[Any] = [content.get(key) or {} for key in ("sources", "steps")]
+    if not isinstance(targets, list) or not all(isinstance(one, dict) for one in sections):
+        return
+    for number, target in enumerate(targets):
+        if isinstance(target, dict) and isinstance(target.get("from"), str):
+            yield from _check_input(number, target["from"], [name for section in sections for name in section])
+
+
+def _check_input(number: int, name: str, known: Sequence[str]) -> Iterator[Fault]:
+    if name not in known:
+        yield ("targets", number, "from"), f"there is no source or step {name!r}{suggest(name, known)}"
+
+
 def _check_names(definition: Definition, positions: Positions) -> Iterator[Fault]:
     """Local names are plain, and differ in more than case, because Spark ignores case."""
     seen: dict[str, Path] = {}
@@ -64,9 +82,7 @@ def _check_tables(definition: Definition) -> Iterator[Fault]:
     known = [*definition.sources, *definition.steps]
     for number, target in enumerate(definition.targets):
         names.append((("targets", number, "table"), target.table))
-        if target.from_ not in known:
-            hint = suggest(target.from_, known)
-            yield ("targets", number, "from"), f"there is no source or step {target.from_!r}{hint}"
+        yield from _check_input(number, target.from_, known)
     written: set[Identifier] = set()
     for path, text in names:
         try:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
 
     from typing_extensions import Self
 
@@ -19,6 +20,10 @@ ALREADY_PUBLISHED = "already published"
 """An earlier run with this id has published them; this one did nothing."""
 CHECKS_FAILED = "checks failed"
 """A check with severity error failed: nothing was published, and the staged data was deleted."""
+
+
+CHECKS_PASSED = "checks passed"
+"""No check of published tables with severity error failed."""
 
 
 class Report:
@@ -93,8 +98,52 @@ class CheckReports(Report):
     reports: tuple[CheckReport, ...]
 
 
+class SavedReport(Report):
+    """A report that a user gets."""
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the report to a file, as JSON."""
+        with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 - any kind of path
+            json.dump(self.document(), opened, ensure_ascii=False, indent=2)
+            opened.write("\n")
+
+
+def _find_failures(checks: Iterable[CheckReport]) -> tuple[CheckReport, ...]:
+    return tuple(one for one in checks if not one.passed and one.severity == "error")
+
+
 @dataclass(frozen=True)
-class RunReport(Report):
+class PublishedTable:
+    """A published table that was checked, and its version."""
+
+    table: str
+    version: int
+
+
+@dataclass(frozen=True)
+class AuditReport(SavedReport):
+    """The report of checks over published tables."""
+
+    pipeline: str
+    status: str
+    started: str
+    seconds: float
+    tables: tuple[PublishedTable, ...] = ()
+    checks: tuple[CheckReport, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check with severity error failed."""
+        return self.status == CHECKS_PASSED
+
+    @property
+    def failures(self) -> tuple[CheckReport, ...]:
+        """The failed checks with severity error."""
+        return _find_failures(self.checks)
+
+
+@dataclass(frozen=True)
+class RunReport(SavedReport):
     """The report of a run."""
 
     pipeline: str
@@ -117,10 +166,4 @@ class RunReport(Report):
     @property
     def failures(self) -> tuple[CheckReport, ...]:
         """The checks that prevented the run from publishing."""
-        return tuple(one for one in self.checks if not one.passed and one.severity == "error")
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the report to a file, as JSON."""
-        with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 - any kind of path
-            json.dump(self.document(), opened, ensure_ascii=False, indent=2)
-            opened.write("\n")
+        return _find_failures(self.checks)

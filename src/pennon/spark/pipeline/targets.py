@@ -36,18 +36,21 @@ class TargetTable:
     version: int | None = None
 
 
-def look_up_targets(address: Address, definition: Definition, locate: Callable[[Path], str]) -> list[TargetTable]:
+def look_up_targets(
+    address: Address, definition: Definition, report: Callable[[Path, LanceNamespaceError], None]
+) -> list[TargetTable]:
     """Return the tables of all targets.
 
-    Raises NamespaceNotFoundError, or TableNotFoundError if the target must not be created, with the position in the
-    file.
+    Reports NamespaceNotFoundError, or TableNotFoundError if the target must not be created.
     """
     found = []
     for number, target in enumerate(definition.targets):
+        identifier = parse_table_name(target.table)
         try:
-            found.append(_look_up(address, parse_table_name(target.table), create=target.create))
+            found.append(_look_up(address, identifier, create=target.create))
         except LanceNamespaceError as error:
-            raise type(error)(f"{locate(('targets', number, 'table'))}: {error}") from error
+            report(("targets", number, "table"), error)
+            found.append(TargetTable(identifier))
     return found
 
 

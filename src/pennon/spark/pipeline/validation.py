@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pennon.spark.pipeline.document import Document
 from pennon.spark.pipeline.model import NAME_PATTERN, Definition
-from pennon.spark.pipeline.reference_checks import find_reference_problems
+from pennon.spark.pipeline.reference_checks import find_missing_inputs, find_reference_problems
 from pennon.yaml_documents.models import find_problems
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def _find_problems(document: Document, content: Any) -> list[FileProblem]:
     except ValidationError as error:
         problems = find_problems(error, Definition, document.positions, document.masked, _PATTERNS)
         found = [one for one in problems if one.path not in document.unfilled]
+        found += [
+            document.positions.problem(*one) for one in find_missing_inputs(content) if one[0] not in document.unfilled
+        ]
         unknown = [one["loc"] for one in error.errors(include_input=False) if one["type"] == "extra_forbidden"]
         rest = _find_problems(document, _without(content, unknown)) if unknown else []
         return list(dict.fromkeys([*found, *rest]))

@@ -24,7 +24,7 @@ from pennon.spark.query.predicates import join_predicates
 from pennon.spark.query.references import TableFinder, TableReference, TimeTravel, find_references
 from pennon.spark.query.scopes import Scopes
 from pennon.spark.query.settings import SessionSettings
-from pennon.spark.query.whole_tables import WholeTables, find_query_start, find_whole_tables
+from pennon.spark.query.whole_tables import WholeTables, find_query_start, find_whole_tables, has_ambiguous_column
 from pennon.spark.quoting import fold_name
 from pennon.spark.tokens import tokenize
 from pennon.table.expression_limits import find_excess
@@ -127,11 +127,13 @@ def _plan_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) ->
 
 def _plan_tree(
     text: str, tokens: Sequence[Token], tree: exp.Expr, find: TableFinder, session: SessionSettings, *, alone: bool
-) -> QueryPlan:
-    """Return the plan of a parsed query. `alone` is True if the statement has nothing before the query."""
+) -> QueryPlan | None:
+    """Return the plan of a parsed query, or None. `alone` is True if the statement has nothing before the query."""
     references = find_references(text, tokens, tree, find)
     if not references:
         return QueryPlan(text)
+    if has_ambiguous_column(tokens, [(one.name, one.start, one.table.schema.names) for one in references]):
+        return None
     scopes = Scopes(tree, references)
     edits = edit_names(tokens, scopes)
     columns = find_needed_columns(text, tokens, scopes)
@@ -332,12 +334,13 @@ def _find_only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
 def _is_uncertain(token: Token, following: Token) -> bool:
     """Return True at syntax with tables or columns that the parser misses: pipes, `TABLE t`, `t@v1`, `IDENTIFIER(...)`.
 
-    The parser also skips commas before keywords and other commas. To Spark, such a keyword is a column.
+    The parser also skips commas before keywords and other commas, and takes DIV before a keyword for an alias. To
+    Spark, such a keyword is a column.
     """
     if token.token_type in {TokenType.IDENTIFIER, TokenType.STRING}:
         return False
     word = token.text.upper()
-    if word == ",":
+    if word in {",", "DIV"}:
         return following.token_type is not TokenType.IDENTIFIER and following.text.upper() in _AFTER_SKIPPED_COMMA
     return word in {"|>", "TABLE", "@"} or (word == "IDENTIFIER" and following.token_type is TokenType.L_PAREN)
 

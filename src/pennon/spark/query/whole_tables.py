@@ -32,6 +32,7 @@ _ENDS_OF_FROM = {
 }
 _QUERY_WORDS = {"SELECT", "WITH", "FROM", "VALUES", "(", "TABLE"}
 _MODES_OF_EXPLAIN = {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}
+_WITH_QUALIFIER = 2
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,8 @@ def find_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) -> 
     shown = Counter(fold_name(one.shown_name) for one in mentions)
     # Only a name of our own tells such a table from another one in the same FROM.
     unaliased = {one.key for _, _, one in qualified if shown[fold_name(one.parts[-1])] > 1}
+    if has_ambiguous_column(tokens, [(one.shown_name, one.start, one.table.schema.names) for one in mentions]):
+        unaliased = set()
     replacements = [
         (start, end, quote_name(tables[one.key].name if one.key in unaliased else one.parts[-1]))
         for start, end, one in qualified
@@ -152,6 +155,24 @@ def find_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) -> 
         replacements += _replace_mention(one, tables[one.key].name, alias=one.key not in unaliased)
     start, continues = _find_start(tokens)
     return WholeTables(text, tuple(tables.values()), start, continues, tuple(sorted(replacements)))
+
+
+def has_ambiguous_column(tokens: Sequence[Token], tables: Sequence[tuple[str, int, Sequence[str]]]) -> bool:
+    """Return True if `t.x` may be a column of two tables in the only FROM of a query: Spark rejects it then.
+
+    `tables` have the name that may qualify columns, the position in the text, and the names of columns.
+    """
+    if sum(token.token_type is TokenType.FROM for token in tokens) != 1:
+        return False
+    starts = {start for _, start, _ in tables}
+    for first, last in find_name_chains(tokens):
+        chain = tokens[first : last + 1 : 2]
+        if len(chain) == _WITH_QUALIFIER and chain[0].start not in starts:
+            name, column = (token.text for token in chain)
+            named = [columns for shown, _, columns in tables if fold_name(shown) == fold_name(name)]
+            if sum(find_name(column, columns) is not None for columns in named) > 1:
+                return True
+    return False
 
 
 def _replace_mention(mention: _Mention, name: str, *, alias: bool) -> Iterator[tuple[int, int, str]]:

@@ -10,6 +10,7 @@ from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
+from pennon.spark import types
 from pennon.spark.quoting import find_name, fold_name, quote_name
 from pennon.spark.statements import ddl
 
@@ -96,6 +97,19 @@ def align_columns(
             f"{subject}: the table has no column {', '.join(others)}; it has {', '.join(schema.names)}"
         )
     return frame.select(*columns, *(F.col(quote_name(name)) for name in others))
+
+
+def fit_columns(table: Identifier, frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """Return the rows with the types of the table, which an overwrite would change otherwise.
+
+    Raises InvalidInputError if a column does not fit.
+    """
+    try:
+        types.plan_write(frame.schema, schema)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"Table {format_identifier(table)} cannot be written: {error}") from error
+    wanted = types.spark_schema(schema)
+    return frame.select(*(F.col(quote_name(one.name)).cast(one.dataType).alias(one.name) for one in wanted))
 
 
 def build_assignments(

@@ -12,7 +12,14 @@ from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.query.expressions import ExpressionRewriter
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
-from pennon.spark.statements.assignments import Assignment, Target, align_columns, build_assignments, name_columns
+from pennon.spark.statements.assignments import (
+    Assignment,
+    Target,
+    align_columns,
+    build_assignments,
+    fit_columns,
+    name_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,10 +62,13 @@ def insert(
     name. Columns without a value are null. WITH SCHEMA EVOLUTION adds columns that the table lacks.
     """
     frame = runner.run_query(query)
-    schema = types.spark_schema(pin(lake.address, table)[1].schema)
+    there = pin(lake.address, table)[1].schema
+    schema = types.spark_schema(there)
     if not by_name:
         frame = name_columns(table, frame, schema.names, columns, keep_others=evolve)
     frame = align_columns(table, frame, schema, keep_others=evolve)
+    if overwrite and not evolve:
+        frame = fit_columns(table, frame, there)
     mode = "overwrite" if overwrite else "append"
     done = tables.write(lake.address, frame, table, mode, merge_schema=evolve and not overwrite)
     return ResultRows([(done.version, done.rows)], "version bigint, inserted bigint")

@@ -7,6 +7,7 @@ text: Spark parses them.
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +21,7 @@ from pennon.spark.statements.assignments import Assignment, Target
 from pennon.spark.statements.data import MergeClause
 from pennon.spark.statements.ddl import ColumnDefinition
 from pennon.spark.tokens import TokenCursor, is_word
+from pennon.spark.types.column_text import TYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,6 +156,17 @@ class _StatementParser(TokenCursor):
             self.position = first
         return True
 
+    def _has_column_definitions(self) -> bool:
+        """Return True if columns with types of Spark come next, in parentheses, although the first may be a keyword."""
+        first = self.position
+        try:
+            columns = self.parse_list(self._parse_column)
+        except InvalidInputError:
+            return False
+        finally:
+            self.position = first
+        return all(re.split(r"\W", one.type, maxsplit=1)[0].lower() in TYPE_NAMES for one in columns)
+
     # SHOW and DESCRIBE
 
     def _parse_show(self) -> StatementCall | None:
@@ -244,7 +257,7 @@ class _StatementParser(TokenCursor):
         if_not_exists = self.accept("IF", "NOT", "EXISTS")
         table = self._names.resolve_new_table(self.parse_name())
         columns = None
-        if self.peek("(") and not self._begins_query(1):
+        if self.peek("(") and (not self._begins_query(1) or self._has_column_definitions()):
             columns = self.parse_list(self._parse_column)
         properties = self._parse_table_clauses()
         query = self.take_rest() if self.accept("AS") or not self.at_end else None
