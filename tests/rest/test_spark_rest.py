@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,6 +66,48 @@ def test_sql_and_the_data_source_reach_the_server(lake):
     numbers(lake, 7).write.format("pennon").options(**options).mode("append").save("a.t")
     read = lake.spark.read.format("pennon").options(**options).load("a.t")
     assert sorted(row.id for row in read.where("id > 1").collect()) == [2, 7]
+
+
+@managed_only
+def test_every_job_maintains_tables_of_a_server(lake):
+    from pennon.spark import jobs
+
+    for value in range(3):
+        lake.write(numbers(lake, value), "a.t")
+
+    def run_job(job: Any, *arguments: Any, **options: Any) -> Any:
+        done = job(lake, "a.t", *arguments, **options).only()
+        assert done.status == "done", done.message
+        return done
+
+    assert run_job(jobs.index, "id")["rows"] == 3
+    lake.write(numbers(lake, 3), "a.t")
+    assert run_job(jobs.optimize_indexes)["index"] == "id_idx"
+    assert run_job(jobs.backfill, expressions={"twice": "id * 2"})["rows_filled"] == 4
+    assert run_job(jobs.verify, deep=True)["missing_files"] == 0
+    assert run_job(jobs.cleanup, older_than="0")["versions_left"] == 1
+    assert jobs.stats(lake, "a").to_df().select("table", "rows", "versions").collect() == [("a.t", 4, 1)]
+
+
+@managed_only
+def test_jobs_and_pipelines_of_the_command_line_reach_a_server(lake, tmp_path, monkeypatch, capsys):
+    from pennon.cli.app import run
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lake.write(numbers(lake, 1), "a.t")
+    lake.write(numbers(lake, 2), "a.t")
+    given = ["--impl", "rest", *(f"--property={key}={value}" for key, value in lake.address.properties), "--json"]
+    capsys.readouterr()
+    assert run(["jobs", "compact", "a.t", *given]) == 0, capsys.readouterr().err
+    (done,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (done["id"], done["fragments_after"]) == (["a", "t"], 1)
+    (tmp_path / "p.yaml").write_text(
+        "name: p\nsources: {t: {table: a.t}}\nsteps: {s: 'SELECT id + 10 AS id, name FROM t'}\n"
+        "targets: [{table: a.t, from: s, checks: [{unique: id}]}]\n"
+    )
+    assert run(["run", str(tmp_path / "p.yaml"), *given]) == 0, capsys.readouterr().err
+    assert run(["test", str(tmp_path / "p.yaml"), *given]) == 0, capsys.readouterr().err
+    assert ids(lake, "a.t") == [1, 2, 11, 12]
 
 
 @managed_only

@@ -179,11 +179,14 @@ def check_published(
 @contextmanager
 def _reporting_problems(session: Session) -> Iterator[None]:
     """End the command with one line for each problem if the pipeline is invalid."""
-    from pennon.yaml_documents.problems import InvalidFileError
-
     try:
         yield
-    except InvalidFileError as error:
+    except Exception as error:
+        # Imported late, so that the status line comes first.
+        from pennon.yaml_documents.problems import InvalidFileError
+
+        if not isinstance(error, InvalidFileError):
+            raise
         for problem in error.problems:
             _print_line(secrets.scrub(problem.format(error.file), session.hidden))
         raise SystemExit(ExitCode.BAD_INPUT) from error

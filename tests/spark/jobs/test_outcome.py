@@ -34,3 +34,6 @@ def test_only_outcome_is_returned_or_its_error_raised():
     assert JobResults(None, "rows bigint", [done]).only()["rows"] is None
     with fails(4, "'t' is gone"):
         JobResults(None, "rows bigint", [failed]).only()
+    assert repr(JobResults(None, "rows bigint", [done, failed])) == (
+        "JobResults(1 done, 1 failed)\n  t: done\n  t: failed: Table 't' is gone"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,10 @@ class TableOutcome:
         """Return the value of a column. Raises KeyError if the job has no such column."""
         return self.to_dict()[column]
 
+    def describe(self) -> str:
+        """Return the table, the status and the message as one line."""
+        return ": ".join(part for part in (self.table or "(no table)", self.status, self.message) if part)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the values by column: those that all jobs have, then the job's own."""
         return {**{name: getattr(self, name) for name in _parse_columns(_COMMON)}, **self.details}
@@ -59,6 +64,12 @@ class JobResults(list[TableOutcome]):
         super().__init__(sorted(complete, key=lambda one: (one.table is None, one.table or "")))
         self._spark = spark
         self._columns = {**_parse_columns(_COMMON), **own}
+
+    def __repr__(self) -> str:
+        """Return the number of outcomes by status, and a line for each table."""
+        counts = Counter(one.status for one in self)
+        summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        return "\n".join([f"JobResults({summary or 'no tables'})", *(f"  {one.describe()}" for one in self)])
 
     def to_df(self) -> DataFrame:
         """Return a DataFrame with one row for each outcome."""
