@@ -314,7 +314,9 @@ def test_insert_overwrite_keeps_the_types_of_the_table(lake):
 
 
 def test_keywords_are_names_of_first_columns(lake):
-    run(lake, "CREATE TABLE t (values BIGINT, from VARCHAR(3), table VECTOR(2))")
+    with pytest.raises(InvalidInputError, match=r"'from'.*no texts of limited length, use STRING"):
+        run(lake, "CREATE TABLE t (values BIGINT, from VARCHAR(3))")
+    run(lake, "CREATE TABLE t (values BIGINT, from DECIMAL(3, 1), table VECTOR(2))")
     assert run(lake, "SHOW COLUMNS IN t") == [("values",), ("from",), ("table",)]
     for number, query in enumerate(("VALUES (1), (2)", "SELECT date, values FROM (SELECT 1 AS date, 2 AS values)")):
         run(lake, f"CREATE TABLE q{number} ({query})")

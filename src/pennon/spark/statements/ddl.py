@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _COMMENT = "comment"
 _LANCE_CONFIG = "lance."
+_LIMITED_TEXT = re.compile(r"(var)?char(acter)?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ def build_spark_schema(
 
     fields = []
     for column in columns:
+        if _LIMITED_TEXT.match(column.type):
+            raise InvalidInputError(
+                f"Column {column.name!r} of table {format_identifier(table)} has the type {column.type}: "
+                "Lance has no texts of limited length, use STRING"
+            )
         try:
             parsed = spark.createDataFrame([], f"{quote_name(column.name)} {column.type}").schema.fields[0]
         except PySparkException as error:

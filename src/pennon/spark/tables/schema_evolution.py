@@ -46,10 +46,13 @@ class Evolution:
     def _extend_schema(self, dataset: LanceDataset, there: list[Any]) -> Any:
         """Return the schema with the new columns; Lance assigns their ids in memory, so that none is reused."""
         from lance import LanceDataset, LanceOperation
+        from lance.fragment import FragmentMetadata
 
         new = self._new_columns(dataset.schema)
+        # Lance accepts only fragments without deleted rows here.
+        whole = [FragmentMetadata.from_json(json.dumps({**one.to_json(), "deletion_file": None})) for one in there]
         draft = LanceDataset.commit(
-            f"memory://pennon-{uuid.uuid4().hex}", LanceOperation.Overwrite(dataset.lance_schema, there)
+            f"memory://pennon-{uuid.uuid4().hex}", LanceOperation.Overwrite(dataset.lance_schema, whole)
         )
         if new:
             draft.add_columns(pa.schema(new))
