@@ -105,7 +105,9 @@ def test_jobs_and_pipelines_of_the_command_line_reach_a_server(lake, tmp_path, m
         "name: p\nsources: {t: {table: a.t}}\nsteps: {s: 'SELECT id + 10 AS id, name FROM t'}\n"
         "targets: [{table: a.t, from: s, checks: [{unique: id}]}]\n"
     )
-    assert run(["run", str(tmp_path / "p.yaml"), *given]) == 0, capsys.readouterr().err
+    assert run(["run", str(tmp_path / "p.yaml"), *given]) == 2
+    assert "'rest' cannot record runs: pass a location" in capsys.readouterr().err
+    assert run(["run", str(tmp_path / "p.yaml"), "--state", str(tmp_path), *given]) == 0, capsys.readouterr().err
     assert run(["test", str(tmp_path / "p.yaml"), *given]) == 0, capsys.readouterr().err
     assert ids(lake, "a.t") == [1, 2, 11, 12]
 

@@ -107,7 +107,7 @@ def run(
         if discard:
             return _discard_run(session, pipeline, address, named, take_over=take_over, state=state)
         settings = _spark_settings(pipeline, spark_conf)
-        if dry_run or run_id is None or not pipeline.is_begun(address, named, state=state):
+        if dry_run or not pipeline.is_begun(address, named, state=state):
             # What needs no Spark is reported before it starts. A resumed run reads the versions that it began with.
             plan = pipeline.plan(address, allow_code=not no_code, spark_settings=settings)
             if dry_run:
@@ -231,8 +231,6 @@ def _start_lake(
 def _run_pipeline(
     pipeline: "Pipeline", lake: "Lake", run_id: str, *, take_over: bool, state: str | None, allow_code: bool
 ) -> "RunReport":
-    from pennon.spark.pipeline import InvalidPipelineError
-
     try:
         with _show_progress() as observer:
             return pipeline.run(
@@ -241,13 +239,21 @@ def _run_pipeline(
     except KeyboardInterrupt:
         _print_line("interrupted: nothing was published, and the staged data was removed")
         raise
-    except InvalidPipelineError:
-        raise
     except Exception:
-        _print_line(
-            f"the run did not finish; continue it with --run-id {run_id}, or add --discard to delete its staged data"
-        )
+        if _is_recorded(pipeline, lake, run_id, state):
+            then = f"continue it with --run-id {run_id}, or add --discard to delete its staged data"
+            _print_line(f"the run did not finish; {then}")
         raise
+
+
+def _is_recorded(pipeline: "Pipeline", lake: "Lake", run_id: str, state: str | None) -> bool:
+    """Return False if a run has ended before it was recorded: then there is nothing to continue."""
+    from pennon.errors import LanceNamespaceError
+
+    try:
+        return pipeline.is_begun(lake.address, run_id, state=state)
+    except LanceNamespaceError:
+        return True
 
 
 def _discard_run(

@@ -82,7 +82,7 @@ class RunState:
         store = root_store(address) if place is None else open_store(make_root_absolute(place), options)
         if store is None:
             raise InvalidInputError(
-                f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state)"
+                f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state, or --state)"
             )
         return cls(store, pipeline, validate_run_id(run_id))
 
