@@ -18,6 +18,7 @@ from pennon.api.search import TableSearch, format_rows_as_html, parse_vectors, r
 from pennon.catalog_pages import iterate_pages, iterate_versions
 from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableSchemaValidationError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
+from pennon.table.querying import choose_vector_column
 from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
@@ -126,6 +127,28 @@ class LakeTable:
             options={key: value for key, value in options.items() if value is not None},
         )
 
+    def find_vector(self, where: str, column: str | None = None) -> list[float]:
+        """Return the vector of the one row that meets a predicate, to search for rows that are like it.
+
+        Args:
+            where: A predicate in Lance's SQL, such as `"id = 7"`.
+            column: The column of vectors. The default is `vector`, or the only one with vectors.
+
+        Raises:
+            InvalidInputError: No row or several rows meet the predicate, or the row has no vector.
+        """
+        chosen = column or choose_vector_column(self.schema, self._identifier)
+        found = self.where(where).select([chosen]).limit(2).to_arrow()[chosen].to_pylist()
+        if len(found) != 1:
+            count = "no row" if not found else "more than one row"
+            raise InvalidInputError(f"In table {format_identifier(self._identifier)}, {count} meets {where!r}")
+        if not found[0]:
+            raise InvalidInputError(
+                f"The row of table {format_identifier(self._identifier)} that meets {where!r} has no vector in "
+                f"{chosen!r}"
+            )
+        return parse_vectors(found[0])[0]
+
     def where(self, predicate: str) -> TableSearch:
         """Return a search for the rows that meet a predicate in Lance's SQL."""
         return self.search().where(predicate)
@@ -214,6 +237,27 @@ class LakeTable:
     def properties(self) -> dict[str, str]:
         """The properties that the catalog stores for the table. They are set when the table is created."""
         return dict(self._describe(detailed=False).properties or {})
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the table's schema, which Spark shows as table properties."""
+        found = self._describe().var_schema
+        if found is None:
+            raise _declared_error(self._identifier)
+        return dict(found.metadata or {})
+
+    def set_metadata(self, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Set metadata of the table's schema in one commit, remove keys whose value is None, and return all.
+
+        The interface replaces all metadata: a change of another client at the same moment may be lost.
+        """
+        kept = {**self.metadata, **changes}
+        request = sdk.UpdateTableSchemaMetadataRequest(
+            id=self._id,
+            branch=self._branch_to_change(),
+            metadata={key: value for key, value in kept.items() if value is not None},
+        )
+        return dict(self._catalog.update_table_schema_metadata(request).metadata or {})
 
     # Changing rows
 

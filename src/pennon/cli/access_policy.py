@@ -26,7 +26,7 @@ def access() -> None:
     """Make API keys, and check and explain the policy of a server."""
 
 
-@command(app, "key")
+@command(app, "key", examples=["pennon access key ann --days 90"])
 def key(
     session: Session,
     user: Annotated[str, typer.Argument(metavar="USER", help="The user whom the key belongs to.")],
@@ -51,7 +51,7 @@ def key(
     session.output.show({"user": user, "key": made.text, "line": line, "expires": expires}, view)
 
 
-@command(app, "check")
+@command(app, "check", examples=["pennon access check --policy policy.yaml"])
 def check(session: Session, *, policy: PolicyOption = None) -> None:
     """Check a policy file. All problems are shown at once, with their lines."""
     found = _load(policy)
@@ -63,7 +63,7 @@ def check(session: Session, *, policy: PolicyOption = None) -> None:
     session.output.show(document, view)
 
 
-@command(app, "explain")
+@command(app, "explain", examples=["pennon access explain ann QueryTable prod.events --policy policy.yaml"])
 def explain(
     session: Session,
     user: Annotated[str, typer.Argument(metavar="USER", help="A user: alice, or corp:alice of the issuer corp.")],

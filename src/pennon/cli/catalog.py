@@ -20,7 +20,7 @@ _SHOWN = 1000
 """How many entries a terminal shows by default."""
 
 
-@command(app, "ls")
+@command(app, "ls", examples=["pennon ls", "pennon ls prod --long"])
 def ls(
     session: Session,
     namespace: Namespace = None,
@@ -83,7 +83,7 @@ def ls(
     session.output.show({"namespace": list(where), "entries": entries_, "next_page": token}, view)
 
 
-@command(app, "tree")
+@command(app, "tree", examples=["pennon tree --depth 2", "pennon tree prod"])
 def tree(
     session: Session,
     namespace: Namespace = None,
@@ -110,7 +110,7 @@ def tree(
     session.output.show({"id": list(where), **catalog_tree.tree_document(top)}, view)
 
 
-@command(app, "info")
+@command(app, "info", examples=["pennon info", "pennon info prod.events --size"])
 def info(
     session: Session,
     address: Annotated[
@@ -147,7 +147,7 @@ def info(
     session.output.show(found.document, view)
 
 
-@command(app, "migrate")
+@command(app, "migrate", examples=["pennon migrate --dry-run", "pennon migrate"])
 def migrate(
     session: Session,
     *,

@@ -4,7 +4,7 @@
 app = new_app()
 
 
-@command(app, "ls")
+@command(app, "ls", examples=["pennon ls", "pennon ls prod"])
 def ls(session: Session, namespace: Annotated[str | None, typer.Argument()] = None) -> None:
     ...
 ```
@@ -14,7 +14,7 @@ help is fast.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -72,12 +72,23 @@ def new_app() -> typer.Typer:
 
 
 def command(
-    app: typer.Typer, name: str, *, spark: bool = False, kind: type[TyperCommand] | None = None
+    app: typer.Typer,
+    name: str,
+    *,
+    examples: Sequence[str],
+    spark: bool = False,
+    kind: type[TyperCommand] | None = None,
 ) -> Callable[[F], F]:
-    """Return a decorator that registers a function as a command. Set `spark` if it starts Spark, which needs pandas."""
+    """Return a decorator that registers a function as a command, with examples at the end of its help.
+
+    Set `spark` if it starts Spark, which needs pandas.
+    """
+    # The first character keeps the lines of the paragraph apart.
+    epilog = "\b\nExamples:\n" + "\n".join(f"  {one}" for one in examples)
 
     def register(function: F) -> F:
-        app.command(name, cls=kind, context_settings=CONTEXT)(add_shared_options(function, fast=not spark))
+        called = add_shared_options(function, fast=not spark)
+        app.command(name, cls=kind, context_settings=CONTEXT, epilog=epilog)(called)
         return function
 
     return register

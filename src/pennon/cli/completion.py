@@ -3,6 +3,8 @@
 Only on local roots, because a network would be too slow. After an error nothing is completed.
 """
 
+from collections.abc import Callable
+
 import typer
 
 from pennon.cli import startup
@@ -20,6 +22,11 @@ def complete_address(context: typer.Context, incomplete: str) -> list[str]:
 def complete_namespace(context: typer.Context, incomplete: str) -> list[str]:
     """Return completions for the address of a namespace."""
     return _complete(context, incomplete, with_tables=False)
+
+
+def complete_values(*values: str) -> Callable[[str], list[str]]:
+    """Return a function that completes one of a few values."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
 def _complete(context: typer.Context, incomplete: str, *, with_tables: bool) -> list[str]:

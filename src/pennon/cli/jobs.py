@@ -56,7 +56,7 @@ def jobs() -> None:
     """Run maintenance jobs on Spark. Each shows a row per table. A table that fails does not stop the others."""
 
 
-@command(app, "stats", spark=True)
+@command(app, "stats", examples=["pennon jobs stats 'prod.*'"], spark=True)
 def stats(
     session: Session,
     tables: Tables = None,
@@ -77,7 +77,7 @@ def stats(
         )
 
 
-@command(app, "verify", spark=True)
+@command(app, "verify", examples=["pennon jobs verify prod.events"], spark=True)
 def verify(
     session: Session,
     tables: Tables = None,
@@ -119,7 +119,7 @@ def verify(
         return show_result(session, "verify", results, columns, dry_run=dry_run)
 
 
-@command(app, "compact", spark=True)
+@command(app, "compact", examples=["pennon jobs compact 'prod.*'"], spark=True)
 def compact(
     session: Session,
     tables: Tables = None,
@@ -172,7 +172,7 @@ def compact(
         return show_result(session, "compact", results, columns, dry_run=dry_run)
 
 
-@command(app, "cleanup", spark=True)
+@command(app, "cleanup", examples=["pennon jobs cleanup 'prod.*' --dry-run"], spark=True)
 def cleanup(
     session: Session,
     tables: Tables = None,
@@ -214,7 +214,7 @@ def cleanup(
         return show_result(session, "cleanup", results, columns, dry_run=dry_run)
 
 
-@command(app, "index", spark=True)
+@command(app, "index", examples=["pennon jobs index prod.events --column vector --type ivf_pq"], spark=True)
 def index(
     session: Session,
     tables: SomeTables,
@@ -290,7 +290,7 @@ def index(
         )
 
 
-@command(app, "backfill", spark=True)
+@command(app, "backfill", examples=["pennon jobs backfill prod.events --set 'total=price * amount'"], spark=True)
 def backfill(
     session: Session,
     tables: SomeTables,
@@ -345,7 +345,7 @@ def backfill(
         return show_result(session, "backfill", results, columns, dry_run=dry_run)
 
 
-@command(app, "migrate", spark=True)
+@command(app, "migrate", examples=["pennon jobs migrate --dry-run"], spark=True)
 def migrate(
     session: Session, tables: Tables = None, *, dry_run: DryRun = False, master: Master = None, remote: Remote = None
 ) -> ExitCode:
@@ -357,7 +357,7 @@ def migrate(
         return show_result(session, "migrate", results, ["location", "rows", "seconds"], dry_run=dry_run)
 
 
-@command(app, "purge", spark=True)
+@command(app, "purge", examples=["pennon jobs purge --dry-run"], spark=True)
 def purge(
     session: Session,
     tables: Tables = None,

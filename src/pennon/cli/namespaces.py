@@ -15,7 +15,11 @@ from pennon.cli.settings import parse_pairs
 app = new_app()
 
 
-@command(app, "create-namespace")
+@command(
+    app,
+    "create-namespace",
+    examples=["pennon create-namespace prod", "pennon create-namespace prod.raw --parents --set owner=shop"],
+)
 def create_namespace(
     session: Session,
     namespace: Annotated[

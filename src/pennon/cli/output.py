@@ -222,4 +222,10 @@ def _choose_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], lim
         widest = max(candidates, key=lambda index: widths[index])
         over = sum(widths) - available
         widths[widest] = max(_NARROWEST, widths[widest] - max(1, over // len(candidates)))
-    return widths
+    heads = [
+        column.heading if column.whole else column.heading[: width - 1]
+        for column, width in zip(columns, widths, strict=True)
+        if cell_len(column.heading) > width
+    ]
+    # Two columns under the same beginning could not be told apart.
+    return widths if len(set(heads)) == len(heads) else None

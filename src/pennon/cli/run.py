@@ -61,7 +61,16 @@ SparkConf = Annotated[
 ]
 
 
-@command(app, "run", spark=True)
+@command(
+    app,
+    "run",
+    examples=[
+        "pennon run pipeline.yaml --dry-run",
+        "pennon run pipeline.yaml --var day=2026-01-31",
+        "pennon run pipeline.yaml --run-id night",
+    ],
+    spark=True,
+)
 def run(
     session: Session,
     file: PipelineFile,
@@ -134,7 +143,7 @@ def run(
     return ExitCode.DONE if done.succeeded else ExitCode.CHECKS_FAILED
 
 
-@command(app, "test", spark=True)
+@command(app, "test", examples=["pennon test pipeline.yaml"], spark=True)
 def check_published(
     session: Session,
     file: PipelineFile,

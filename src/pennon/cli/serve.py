@@ -37,7 +37,12 @@ class LogFormat(str, Enum):
     JSON = "json"
 
 
-@command(app, "serve", kind=ServeCommand)
+@command(
+    app,
+    "serve",
+    examples=["pennon serve", "pennon serve --host 0.0.0.0 --port 8181 --token-file token"],
+    kind=ServeCommand,
+)
 def serve(
     session: Session,
     *,

@@ -16,7 +16,9 @@ from pennon.cli.settings import DEFAULT_IMPL, Connection, Options, resolve_conne
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pennon.api.catalog import LakeCatalog
     from pennon.catalog_namespace import CatalogNamespace
+    from pennon.directory import DirectoryNamespace
     from pennon.directory.catalog import Catalog
     from pennon.rest import RestNamespace
 
@@ -86,6 +88,22 @@ class Session:
             yield client
 
     @contextmanager
+    def lake(self) -> Iterator[LakeCatalog]:
+        """Open the catalog by the Python API, whatever its implementation, and close it at the end.
+
+        The root of a directory namespace must exist.
+        """
+        connection = self.connection()
+        from pennon.api.catalog import LakeCatalog
+        from pennon.connection import connect
+        from pennon.directory import DirectoryNamespace
+
+        with LakeCatalog(connect(connection.impl, connection.properties)) as opened:
+            if isinstance(opened.namespace, DirectoryNamespace):
+                _require_root(opened.namespace)
+            yield opened
+
+    @contextmanager
     def namespace(self) -> Iterator[CatalogNamespace[Any]]:
         """Open the namespace, and close it at the end. The root of a directory namespace must exist."""
         connection = self.connection()
@@ -97,9 +115,15 @@ class Session:
         with connect(connection.impl, connection.properties) as namespace:
             if isinstance(namespace, RestNamespace):
                 raise UnsupportedOperationError(f"{namespace!r} is served already: name the catalog that it serves")
-            if isinstance(namespace, DirectoryNamespace) and (store := namespace.catalog.store).is_local:
-                _require_directory(Path(store.identity()), creates=False)
+            if isinstance(namespace, DirectoryNamespace):
+                _require_root(namespace)
             yield namespace
+
+
+def _require_root(namespace: DirectoryNamespace) -> None:
+    store = namespace.catalog.store
+    if store.is_local:
+        _require_directory(Path(store.identity()), creates=False)
 
 
 def _require_directory(root: Path, *, creates: bool) -> None:

@@ -1,4 +1,4 @@
-"""Read the files from which `pennon create` creates a table: Parquet, CSV, JSON and Arrow."""
+"""Read the files from which `pennon create` and `pennon append` take rows: Parquet, CSV, JSON and Arrow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import csv, ipc, parquet
 from pyarrow import json as arrow_json
 
+from pennon.cli.arguments import STDIN
 from pennon.cli.terminal_text import escape_controls
 from pennon.errors import InvalidInputError
 from pennon.progress import show_progress
@@ -21,45 +22,60 @@ from pennon.progress import show_progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-STDIN = "-"
-_PARQUET, _CSV, _JSON, _ARROW = "parquet", "csv", "json", "arrow"
-FORMATS = (_PARQUET, _CSV, _JSON, _ARROW)
+PARQUET, CSV, JSON, ARROW = "parquet", "csv", "json", "arrow"
+FORMATS = (PARQUET, CSV, JSON, ARROW)
 _BY_SUFFIX = {
-    ".parquet": _PARQUET,
-    ".pq": _PARQUET,
-    ".csv": _CSV,
-    ".tsv": _CSV,
-    ".json": _JSON,
-    ".jsonl": _JSON,
-    ".ndjson": _JSON,
-    ".arrow": _ARROW,
-    ".arrows": _ARROW,
-    ".feather": _ARROW,
-    ".ipc": _ARROW,
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
+    ".csv": CSV,
+    ".tsv": CSV,
+    ".json": JSON,
+    ".jsonl": JSON,
+    ".ndjson": JSON,
+    ".arrow": ARROW,
+    ".arrows": ARROW,
+    ".feather": ARROW,
+    ".ipc": ARROW,
 }
-_PACKED = {".gz", ".bz2", ".zst", ".lz4"}
+PACKED = {".gz", ".bz2", ".zst", ".lz4"}
 _ARROW_MAGIC = b"ARROW1"
 _IN_MEMORY_BYTES = 64 << 20
 _BATCH_ROWS = 64 * 1024
 _CHUNK_BYTES = 256 << 10
+_PLAIN_KINDS = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+)
 
 Batches = tuple[pa.Schema, "Iterator[pa.RecordBatch]"]
 
 
 @contextmanager
-def read_table(files: Sequence[Path], format_: str | None, *, delimiter: str | None = None) -> Iterator[pa.Table]:
+def read_table(
+    files: Sequence[Path], format_: str | None, *, delimiter: str | None = None, expected: pa.Schema | None = None
+) -> Iterator[pa.Table]:
     """Read files into one table. Columns are matched by name. Raises InvalidInputError if a file cannot be read.
 
-    Large data is written to a temporary file and mapped, so that a table can be larger than the memory.
+    Values of CSV and JSON get the types of the `expected` columns, if there are any. Large data is written to a
+    temporary file and mapped, so that a table can be larger than the memory.
     """
     if not files:
-        raise InvalidInputError("Creating a table needs at least one file")
+        raise InvalidInputError("At least one file is needed")
     names = [one for file in files for one in _list_files(file, format_)]
-    formats = [format_ or _detect_format(name) for name in names]
-    with tempfile.TemporaryDirectory(prefix="pennon-create-") as folder:
+    formats = [format_ or detect_format(name) for name in names]
+    with tempfile.TemporaryDirectory(prefix="pennon-read-") as folder:
         sources = [_Source(name, _save_stdin(folder) if str(name) == STDIN else name) for name in names]
-        with show_progress("reading", None) as advance:
-            parts = [_open_batches(one, known, delimiter) for one, known in zip(sources, formats, strict=True)]
+        with show_progress("reading (rows)", None) as advance:
+            parts = [
+                _open_batches(one, known, delimiter, expected) for one, known in zip(sources, formats, strict=True)
+            ]
             schema = _unify_schemas(sources, [schema for schema, _ in parts])
             batches = _match_columns(sources, [one for _, one in parts], schema, advance)
             if sum(source.path.stat().st_size for source in sources) <= _IN_MEMORY_BYTES:
@@ -118,33 +134,38 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _suffix_format(file: Path) -> str | None:
-    name = Path(file.stem) if file.suffix.lower() in _PACKED else file
+    name = Path(file.stem) if file.suffix.lower() in PACKED else file
     return _BY_SUFFIX.get(name.suffix.lower())
 
 
-def _detect_format(file: Path) -> str:
+def detect_format(file: Path) -> str:
+    """Return the format that follows from a name. Raises InvalidInputError if none does."""
     found = _suffix_format(file)
     if found is None:
         raise InvalidInputError(f"The format of {str(file)!r} cannot be derived from its name: use --format")
     return found
 
 
-def _open_batches(source: _Source, format_: str, delimiter: str | None) -> Batches:
+def _open_batches(source: _Source, format_: str, delimiter: str | None, expected: pa.Schema | None) -> Batches:
     """Open a file. Its batches are read one by one."""
     if format_ not in FORMATS:
         raise InvalidInputError(f"Unknown format {format_!r}; known: {', '.join(FORMATS)}")
     file = source.path
     with _translate_read_errors(source):
-        if format_ == _PARQUET:
+        if format_ == PARQUET:
             return _open_parquet(file)
-        if format_ == _CSV:
-            name = file.with_suffix("").name if file.suffix.lower() in _PACKED else file.name
+        if format_ == CSV:
+            name = file.with_suffix("").name if file.suffix.lower() in PACKED else file.name
             chosen = delimiter or ("\t" if name.lower().endswith(".tsv") else ",")
             # pyarrow decompresses by the suffix.
-            reader = csv.open_csv(pa.input_stream(str(file)), parse_options=csv.ParseOptions(delimiter=chosen))
+            reader = csv.open_csv(
+                pa.input_stream(str(file)),
+                parse_options=csv.ParseOptions(delimiter=chosen),
+                convert_options=csv.ConvertOptions(column_types=_choose_csv_types(expected)),
+            )
             return reader.schema, iter(reader)
-        if format_ == _JSON:
-            table = _read_json(file)
+        if format_ == JSON:
+            table = _read_json(file, expected)
             return table.schema, iter(table.to_batches(_BATCH_ROWS))
         return _open_arrow(file)
 
@@ -154,7 +175,14 @@ def _open_parquet(file: Path) -> Batches:
     return source.schema_arrow, source.iter_batches(_BATCH_ROWS)
 
 
-def _read_json(file: Path) -> pa.Table:
+def _choose_csv_types(expected: pa.Schema | None) -> dict[str, pa.DataType]:
+    """Return the types that CSV can hold. `00123` stays a text if the column has texts."""
+    if expected is None:
+        return {}
+    return {field.name: field.type for field in expected if _is_readable_from_text(field.type)}
+
+
+def _read_json(file: Path, expected: pa.Schema | None) -> pa.Table:
     """Read JSON: one object per line, or one array of objects."""
     with pa.input_stream(str(file)) as stream:
         body = stream.read()
@@ -163,7 +191,25 @@ def _read_json(file: Path) -> pa.Table:
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError("the array contains values that are not objects")
         return pa.Table.from_pylist(rows)
-    return arrow_json.read_json(pa.BufferReader(body))
+    return arrow_json.read_json(pa.BufferReader(body), parse_options=_choose_json_types(expected))
+
+
+def _choose_json_types(expected: pa.Schema | None) -> arrow_json.ParseOptions:
+    kept = [pa.field(one.name, one.type) for one in expected or () if _is_in_json(one.type)]
+    return arrow_json.ParseOptions(explicit_schema=pa.schema(kept), unexpected_field_behavior="infer")
+
+
+def _is_in_json(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind):
+        return _is_in_json(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(_is_in_json(kind.field(number).type) for number in range(kind.num_fields))
+    return _is_readable_from_text(kind)
+
+
+def _is_readable_from_text(kind: pa.DataType) -> bool:
+    """Return True for plain types that pyarrow reads from CSV and from JSON. Bytes have no common form as text."""
+    return any(is_kind(kind) for is_kind in _PLAIN_KINDS) and not pa.types.is_float16(kind)
 
 
 def _open_arrow(file: Path) -> Batches:

@@ -1,15 +1,24 @@
-"""The commands `schema`, `create` and `rename`."""
+"""The commands `schema`, `create`, `append` and `rename`."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pennon.cli.arguments import Branch, DryRun, Properties, TableArgument, Tag, Version
+from pennon.cli.arguments import (
+    Branch,
+    Delimiter,
+    DryRun,
+    Files,
+    Format,
+    Properties,
+    TableArgument,
+    Tag,
+    Version,
+    require_delimiter,
+)
 from pennon.cli.commands import command, new_app
 from pennon.cli.completion import complete_address
-from pennon.cli.failures import CommandFailure
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
 from pennon.cli.settings import parse_pairs
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-@command(app, "schema")
+@command(app, "schema", examples=["pennon schema prod.events"])
 def schema(
     session: Session, table: TableArgument, *, version: Version = None, tag: Tag = None, branch: Branch = None
 ) -> None:
@@ -42,29 +51,27 @@ def schema(
     session.output.show({"id": list(identifier), "version": opened_version, "fields": content}, view)
 
 
-@command(app, "create")
+@command(
+    app,
+    "create",
+    examples=["pennon create prod.events events.parquet", "zcat day.csv.gz | pennon create prod.events - --format csv"],
+)
 def create(
     session: Session,
     table: TableArgument,
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Files or directories; - means stdin.", allow_dash=True)
-    ],
+    files: Files,
     *,
     mode: Annotated[
         str, typer.Option(help="If it exists: create fails, exist_ok keeps it, overwrite writes a new version.")
     ] = "create",
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="parquet, csv, json or arrow. The default follows from the file names."),
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="The character between values of CSV.")] = None,
+    format_: Format = None,
+    delimiter: Delimiter = None,
     properties: Properties = None,
     dry_run: DryRun = False,
 ) -> None:
     """Create a table from Parquet, CSV, JSON or Arrow files."""
     given = parse_pairs(properties or (), "--set")
-    if delimiter is not None and len(delimiter) != 1:
-        raise CommandFailure(f"--delimiter must be one character, got {delimiter!r}")
+    require_delimiter(delimiter)
     with session.catalog(creates=True) as catalog:
         from pennon import addresses, modes
         from pennon.cli import sources
@@ -101,7 +108,51 @@ def create(
     session.output.show({**document, "columns": columns, "dry_run": dry_run}, view)
 
 
-@command(app, "rename")
+@command(
+    app,
+    "append",
+    examples=["pennon append prod.events more.parquet", "cat more.jsonl | pennon append prod.events - --format json"],
+)
+def append(
+    session: Session,
+    table: TableArgument,
+    files: Files,
+    *,
+    format_: Format = None,
+    delimiter: Delimiter = None,
+    branch: Branch = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Append rows from files to a table, in one commit.
+
+    Columns are matched by name. Values get the types of the table's columns; those that do not fit are an error.
+    """
+    require_delimiter(delimiter)
+    with session.lake() as lake:
+        from pennon import addresses
+        from pennon.cli import sources
+        from pennon.cli.table_access import translate_failures
+        from pennon.errors import InvalidTableStateError
+
+        with translate_failures("append", table):
+            opened = lake[table].at(branch=branch)
+            try:
+                expected = opened.schema
+            except InvalidTableStateError:
+                expected = None  # The first rows of a declared table decide about its columns.
+            with sources.read_table(files, format_, delimiter=delimiter, expected=expected) as data:
+                rows = data.num_rows
+                if not dry_run:
+                    opened.append(data)
+            version = None if dry_run else opened.version
+    shown = addresses.format_address(opened.identifier)
+    text = f"{rows:,} rows would be appended to" if dry_run else f"{rows:,} rows appended to"
+    document = {"id": list(opened.identifier), "rows": rows, "version": version, "dry_run": dry_run}
+    more = "" if version is None else f", version {version}"
+    session.output.show(document, lambda: [Note(f"{text} table {shown}{more}")])
+
+
+@command(app, "rename", examples=["pennon rename prod.events prod.clicks"])
 def rename(
     session: Session,
     table: TableArgument,

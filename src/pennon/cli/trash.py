@@ -27,7 +27,7 @@ DropId = Annotated[
 _NAMED = 5
 
 
-@command(app, "drop")
+@command(app, "drop", examples=["pennon drop prod.events", "pennon drop prod --namespace --cascade --ttl 30d"])
 def drop(
     session: Session,
     addresses_: Annotated[
@@ -108,7 +108,7 @@ def _show_dropped(
     session.output.show({kind: results, "purged": options.purge, "dry_run": dry_run}, view)
 
 
-@command(app, "undrop")
+@command(app, "undrop", examples=["pennon undrop prod.events", "pennon undrop prod.events --as prod.events_old"])
 def undrop(
     session: Session,
     table: TableArgument,
@@ -150,7 +150,7 @@ def undrop(
     session.output.show(document, lambda: [Note(text)])
 
 
-@command(app, "trash")
+@command(app, "trash", examples=["pennon trash", "pennon trash prod --long"])
 def trash(
     session: Session,
     namespace: Namespace = None,
@@ -195,7 +195,7 @@ def trash(
     session.output.show({"dropped": found}, view)
 
 
-@command(app, "purge")
+@command(app, "purge", examples=["pennon purge --dry-run", "pennon purge prod.events --force"])
 def purge(
     session: Session,
     tables: Annotated[

@@ -6,11 +6,15 @@ import base64
 import math
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LONGEST_CELL = 120
 _SHOWN_ITEMS = 4
 _KILO = 1000
+_SHORT_FLOATS = {"float", "halffloat"}
 
 
 def to_json_value(value: Any) -> Any:
@@ -34,26 +38,39 @@ def to_json_value(value: Any) -> Any:
     return str(value)
 
 
-def format_cell(value: Any) -> str:
-    """Return a short text for a value: long lists as their first items and length, bytes as their size."""
+def format_cell(value: Any, kind: pa.DataType | None = None) -> str:
+    """Return a short text for a value: long lists as their first items and length, bytes as their size.
+
+    Numbers of a `kind` with less precision than Python's are written with the digits that they have.
+    """
     if value is None:
-        return ""
+        return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return _format_float(value, kind)
     if isinstance(value, bytes):
         return f"<{format_size(len(value))}>"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, (list, tuple)):
-        items = [format_cell(item) for item in value[:_SHOWN_ITEMS]]
+        inner = getattr(kind, "value_type", None)
+        items = [format_cell(item, inner) for item in value[:_SHOWN_ITEMS]]
         more = f", … {len(value):,} items" if len(value) > _SHOWN_ITEMS else ""
         return f"[{', '.join(items)}{more}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {format_cell(item)}" for key, item in value.items()) + "}"
     text = str(to_json_value(value)) if isinstance(value, (Decimal, date, time, timedelta)) else str(value)
     return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
+
+
+def _format_float(value: float, kind: pa.DataType | None) -> str:
+    """Return the shortest text from which the number can be read again."""
+    if kind is None or str(kind) not in _SHORT_FLOATS:
+        return repr(value)
+    import numpy as np
+
+    return str(np.float32(value) if str(kind) == "float" else np.float16(value))
 
 
 def format_size(count: int) -> str:

@@ -277,12 +277,16 @@ def _read_rows(stream: AnswerStream, what: str) -> pa.RecordBatchReader:
         stream.close()
         raise
 
-    def read() -> Iterator[pa.RecordBatch]:
+    def read() -> Iterator[pa.RecordBatch | None]:
         try:
+            yield None
             yield from opened
         except InvalidInputError as error:
             raise BadAnswerError(f"{what}: the server's answer has no valid rows: {error}") from error
         finally:
             stream.close()
 
-    return pa.RecordBatchReader.from_batches(opened.schema, read())
+    batches = read()
+    # A generator that has begun is finished also if nobody reads the rows.
+    next(batches)
+    return pa.RecordBatchReader.from_batches(opened.schema, batches)

@@ -295,15 +295,23 @@ def _find_vector_column(dataset: LanceDataset, identifier: Identifier, named: st
         require_fields(dataset, identifier, [named])
         column: Any = dataset.lance_schema.field(named)
         return named, column.to_arrow().type
-    vectors = {one.name: one.type for one in dataset.schema if _holds_vectors(one.type)}
+    chosen = choose_vector_column(dataset.schema, identifier)
+    return chosen, dataset.schema.field(chosen).type
+
+
+def choose_vector_column(schema: pa.Schema, identifier: Identifier) -> str:
+    """Return `vector`, or the only column of vectors. Raises InvalidInputError if there are none or several."""
+    vectors = [str(one.name) for one in schema if _holds_vectors(one.type)]
     if _DEFAULT_VECTOR in vectors:
-        return _DEFAULT_VECTOR, vectors[_DEFAULT_VECTOR]
+        return _DEFAULT_VECTOR
+    if not vectors:
+        raise InvalidInputError(f"Table {format_identifier(identifier)} has no column of vectors")
     if len(vectors) != 1:
         raise InvalidInputError(
             f"A vector query of table {format_identifier(identifier)} must set vector_column to one of "
             f"{sorted(vectors)}"
         )
-    return next(iter(vectors.items()))
+    return vectors[0]
 
 
 def _holds_vectors(kind: pa.DataType) -> bool:
