@@ -74,7 +74,7 @@ def test_guide_documents_every_exit_code():
         (["ls", "--root", ".", "-p", "nope=1"], "Unknown property 'nope'"),
         (["ls", "--root", ".", "-p", "drop_ttl=soon"], "drop_ttl"),
         (["ls", "--root", ".", "-p", "manifest_enabled=perhaps"], "'manifest_enabled' is a boolean"),
-        (["head", "a..b", "--root", "."], "it is empty"),
+        (["head", "a..b", "--root", "."], "no name at position 3"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(pennon, arguments, told):

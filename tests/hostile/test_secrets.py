@@ -87,6 +87,7 @@ def test_settings_do_not_show_secrets():
 SUSPICIOUS = re.compile(r"(^|_)(storage_options|token|credentials?|secrets?|password|environment|hidden)$")
 HARMLESS = {
     "_DroppedPage.page_token",  # a place in a listing
+    "SearchResult.next_token",  # the same
     "TableDirectory.hidden",  # a flag
     "LeaseOwner.token",  # of a lease: it proves nothing to others
     "DirectorySettings.vend_input_storage_options",  # a flag

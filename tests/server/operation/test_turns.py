@@ -168,7 +168,8 @@ def test_a_body_that_is_too_large_is_413(application, framing):
     with served(application, upload_bytes=1000) as url:
         body = b"x" * 1001
         assert get(url, method="POST", body=body[:1000]).data == b"1000"
-        answer = get(url, method="POST", body=body if framing == "length" else iter([body[:600], body[:401]]))
+        sent = body if framing == "length" else iter([body[:600], body[:401]])
+        answer = get(f"{url}/iceberg", method="POST", body=sent)
         assert answer.status == 413
         assert "1,000 bytes" in json.loads(answer.data)["error"]["message"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import (
@@ -43,7 +43,7 @@ class PageRequest:
     """The address of the server, as the browser knows it."""
     path: str
     is_signed_in: bool
-    form_token: str
+    form_token: str = field(repr=False)
     parts: Mapping[str, str]
     """The parameters in the path."""
     fields: Mapping[str, str]
