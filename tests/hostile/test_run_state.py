@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from lance_namespace.errors import LanceNamespaceError
 
 from pennon.errors import InvalidTableStateError
+from pennon.pipeline_runs.lease import _parse_owner
+from pennon.pipeline_runs.report import RunReport
+from pennon.pipeline_runs.run_state import RunState
 from pennon.spark.address import Address
 from pennon.spark.pipeline import Pipeline, pinned_reads, staged_notes
-from pennon.spark.pipeline.lease import _parse_owner
-from pennon.spark.pipeline.report import RunReport
-from pennon.spark.pipeline.run_state import RunState
 from pennon.spark.reading.pinned import pin
 from pennon.spark.streaming.epochs import EpochLog
 from pennon.spark.tables.run_files import RunDirectory

@@ -318,9 +318,9 @@ def test_one_that_cannot_be_published_keeps_all_back(managed_house):
 
 
 def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark import tables
     from pennon.spark.pipeline import cleanup
-    from pennon.spark.pipeline.run_state import RunState
 
     state = RunState(open_store(str(tmp_path / "state"), {}), "nightly", "run")
     house.write("old", 1)

@@ -10,9 +10,9 @@ from pennon.cli.values import format_size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pennon.pipeline_runs.report import CheckReport
     from pennon.spark.pipeline import AuditReport, RunReport
     from pennon.spark.pipeline.planning import PipelinePlan, PlannedRead
-    from pennon.spark.pipeline.report import CheckReport
 
 
 def report_view(report: RunReport) -> Iterable[Block]:

@@ -108,7 +108,7 @@ def run(
         raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
     _require_writable(report)
     with _reporting_problems(session), show_status(f"Checking {file.name}") as status:
-        from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
+        from pennon.pipeline_runs.run_state import new_run_id, validate_run_id
         from pennon.spark.pipeline.scrubbing import change_texts
 
         pipeline, address = _load_pipeline(session, file, var, only, starting_from)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
 
+JOB = "pennon.job"
+"""The property of a transaction that contains the id of the job that committed it."""
 SUCCEEDED = "Succeeded"
 _UNREADABLE = "RewrittenIndex"
 _STATUSES = ("queued", "running", "succeeded", "failed", "canceled")

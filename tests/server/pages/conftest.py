@@ -15,7 +15,10 @@ from playwright.sync_api import sync_playwright
 
 from benchmarks.seeding import write_indexes, write_manifest
 from pennon import DirectoryNamespace
+from pennon.pipeline_runs.report import CheckReport, RunReport, SourceReport, StepReport, TargetReport
+from pennon.pipeline_runs.run_state import RunState
 from tests.hostile.test_web_pages import CHROMIUM
+from tests.pipeline_runs.runs import record_runs
 from tests.server.pages.media_files import make_png, make_wav
 from tests.server.served import served
 from tests.support import create_namespace, create_table, drop_table, ipc
@@ -104,6 +107,62 @@ def fill(catalog: DirectoryNamespace) -> None:
     create_table(catalog, "sales", "returns")
 
 
+@dataclass
+class HostileSite(Site):
+    """A served catalog with hostile content. The names are those of a namespace, and of a table in it."""
+
+    space: str = "'><b onmouseover=alert(3)>"
+    name: str = "{{7*7}}\"'><svg onload=alert(4)>\u202eabc"
+    column: str = "<i>a</i>"
+    text: str = "</td><script>alert(5)</script>\0\u202etxt"
+    long: str = "l" * 200
+
+
+def fill_hostile(catalog: DirectoryNamespace) -> None:
+    """Create hostile objects of every kind that a page shows."""
+    given = HostileSite("", catalog)
+    attack = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+    properties = {attack: f"javascript:{attack}", "link": "javascript:alert(9)"}
+    create_namespace(catalog, given.space, properties=properties)
+    values = [given.text, given.text + "2"]
+    rows = pa.table({"id": [1, 2], given.column: values, "bytes": [b"<html><script>alert(6)</script>", b"\0"]})
+    create_table(catalog, given.space, given.name, data=ipc(rows), properties=properties)
+    table = catalog.open_dataset([given.space, given.name])
+    table.insert(rows)
+    table.delete("id = 2")
+    make_trash(catalog, given.space, f"{given.name}2")
+    create_table(catalog, given.long, data=ipc(rows))
+    store = catalog.catalog.store
+    state = RunState(store, "nightly", "hostile")
+    state.begin(attack, {})
+    state.finish(make_hostile_report(attack).document())
+    cut = RunState(store, "nightly", "cut")
+    cut.begin("f", {})
+    cut.record(attack.replace("/", ""), {})
+    cut.note_error(attack, attack)
+    store.put(f"{attack.replace('/', '')}.deleted", attack.encode())
+
+
+def make_hostile_report(attack: str) -> RunReport:
+    """Return a report of which every text is hostile."""
+    samples = ({attack: attack, "n": [1, {attack: None}], "r": "\u202e\0", "long": "l" * 100_000},)
+    return RunReport(
+        attack,
+        attack,
+        attack,
+        attack,
+        attack,
+        1e300,
+        resumed=True,
+        sources=(SourceReport(attack, attack, -1, attack), SourceReport("l" * 10_000, "javascript:", 1, "a.b")),
+        steps=(
+            StepReport("s", staged=True, rows=-(10**30), bytes=10**30, seconds=-1.0, reads=(attack,), tables=("l",)),
+        ),
+        targets=(TargetReport(attack, attack, 10**30, -1, 1e300, -1, 10**30, source="s"),),
+        checks=(CheckReport(attack, attack, attack, passed=False, failing=-1, message=attack, samples=samples),),
+    )
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Iterator[Site]:
     """Serve a small catalog that manages versions."""
@@ -111,8 +170,20 @@ def site(tmp_path_factory) -> Iterator[Site]:
     with DirectoryNamespace(root=str(root), dir_listing_enabled="false") as catalog:
         catalog.enable_table_version_management()
         fill(catalog)
+        record_runs(catalog.catalog.store)
         with served(catalog) as url:
             yield Site(url, catalog)
+
+
+@pytest.fixture(scope="session")
+def hostile_site(tmp_path_factory) -> Iterator[HostileSite]:
+    """Serve a catalog whose names, properties, rows and records try to become a part of the page."""
+    root = tmp_path_factory.mktemp("hostile")
+    with DirectoryNamespace(root=str(root), dir_listing_enabled="false") as catalog:
+        catalog.enable_table_version_management()
+        fill_hostile(catalog)
+        with served(catalog) as url:
+            yield HostileSite(url, catalog)
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +199,8 @@ def large_site(tmp_path_factory) -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Start Chromium."""
-    assert CHROMIUM is not None, "Chromium is not installed: apt-get install chromium"
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
         yield started

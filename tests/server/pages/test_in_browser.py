@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
+from urllib.parse import quote
 
-import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from pennon import TableStatus
 from tests.server.pages.conftest import make_trash, screenshot, watch
-from tests.support import create_namespace, create_table, ipc, list_tables
+from tests.support import list_tables
 
 ORDERS = "/pages/table/sales$orders"
 PAGES = {
@@ -25,7 +25,30 @@ PAGES = {
     "search": "/pages/search?q=or",
     "search-columns": "/pages/search?q=amount&in=columns",
     "trash": "/pages/trash",
+    "pipelines": "/pages/runs",
+    "runs": "/pages/runs/nightly",
+    "run": "/pages/runs/nightly/2026-03-01",
+    "failed-run": "/pages/runs/nightly/2026-03-02",
+    "cut-off-run": "/pages/runs/nightly/2026-03-03",
 }
+INJECTED = """() => [
+  document.scripts.length,
+  document.querySelectorAll("main :is(img, iframe, object, embed, base, meta, style, link, i, b, u)").length,
+  [...document.querySelectorAll("*")].filter(one => [...one.attributes].some(given =>
+    given.name.startsWith("on") || given.value.trim().toLowerCase().startsWith("javascript:"))).length,
+]"""
+TURNED = """() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const parent = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.includes("\u202e") || parent.closest("svg")) continue;
+    const style = getComputedStyle(parent);
+    const own = parent.textContent === texts.currentNode.data && style.display !== "inline";
+    if (!own && !style.unicodeBidi.includes("isolate")) found.push(parent.outerHTML.slice(0, 200));
+  }
+  return found;
+}"""
 SERIOUS = {"serious", "critical"}
 PAUSE_SECONDS = 3.0
 """More than a page takes on a busy machine, and less than one that reads every table."""
@@ -131,33 +154,39 @@ def test_purge_a_table_after_confirmation(view, site):
     assert site.catalog.table_status(["sales", "gone"]).status is TableStatus.NOT_FOUND
 
 
-def test_hostile_names_and_data_run_nothing(browser, site):
-    attack = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-    space, name, column = "'><b onmouseover=alert(3)>", "{{7*7}}\"'><svg onload=alert(4)>", "<i>a</i>"
-    create_namespace(site.catalog, space, properties={attack: attack})
-    text = "</td><script>alert(5)</script>"
-    rows = pa.table({column: [text], "bytes": [b"<html><script>alert(6)</script>"]})
-    create_table(site.catalog, space, name, data=ipc(rows), properties={attack: f"javascript:{attack}"})
-    make_trash(site.catalog, space, f"{name}2")
-    for view in watch(browser, site.url):
+def test_hostile_names_and_data_run_nothing(browser, hostile_site):
+    one = hostile_site
+    table = quote(f"/pages/table/{one.space}${one.name}")
+    for view in watch(browser, one.url):
         page = view.open("/")
-        page.get_by_role("main").get_by_role("link", name=space).click()
-        page.get_by_role("link", name=name).click()
-        assert page.get_by_role("heading", level=1).inner_text() == name
-        assert page.get_by_role("cell", name=text).is_visible()
-        for label in ("Rows", "Versions", "Compare", "Code"):
-            page.get_by_role("link", name=label, exact=True).click()
-            assert page.get_by_role("heading", level=1).inner_text() == name
+        page.get_by_role("main").get_by_role("link", name=one.space).click()
+        page.get_by_role("link", name=one.name).click()
+        assert page.get_by_role("heading", level=1).inner_text() == one.name
+        assert page.get_by_role("cell", name="</td><script>alert(5)</script>").first.is_visible()
+        assert page.get_by_role("cell", name="javascript:alert(9)").is_visible()
+        paths = [table, *(f"{table}/{part}" for part in ("rows", "versions", "compare", "code"))]
+        paths += [f"{table}/compare?before=1&after=2&key=id", f"/pages/table/{one.long}", "/"]
+        paths += [quote(f"/pages/namespace/{one.space}"), "/pages/trash"]
+        paths += ["/pages/search?q=%22%3E%3Cscript%3Ealert(7)%3C/script%3E&in=properties"]
+        paths += ["/pages/runs", "/pages/runs/nightly", "/pages/runs/nightly/hostile", "/pages/runs/nightly/cut"]
+        for path in paths:
+            page = view.open(path)
+            assert page.get_by_role("heading", level=1).count() == 1, path
+            # The page has its own script, and nothing that a name or a value has made.
+            assert page.evaluate(INJECTED) == [1, 0, 0], path
+            # Marks that turn the direction of text around end with the name that has them.
+            assert page.evaluate(TURNED) == [], path
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path
         view.open("/pages/trash")
-        assert page.get_by_role("rowheader", name=f"{name}2").is_visible()
-        view.open("/pages/search?q=%22%3E%3Cscript%3Ealert(7)%3C/script%3E&in=properties")
-        assert page.locator("script").count() == 1
+        assert page.get_by_role("rowheader", name=f"{one.name}2").is_visible()
+        view.open("/pages/runs/nightly/hostile")
+        assert page.get_by_role("region", name="Failing rows").get_by_text("<script>").first.is_visible()
     # A page of an error, whose message quotes the request.
     context = browser.new_context()
     page = context.new_page()
     dialogs = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    page.goto(f"{site.url}/pages/table/%3Cimg%20src=x%20onerror=alert(8)%3E")
+    page.goto(f"{one.url}/pages/table/%3Cimg%20src=x%20onerror=alert(8)%3E")
     assert page.get_by_text("<img src=x onerror=alert(8)>").is_visible()
     assert dialogs == []
     context.close()

@@ -20,6 +20,7 @@ from pennon.server.permissions.audit import AuditLog
 from pennon.server.permissions.guard import choose_guard
 from pennon.server.permissions.policy_file import PolicyFile
 from pennon.server.permissions.users import Users
+from tests.pipeline_runs.runs import record_runs
 from tests.server.pages.conftest import make_trash
 from tests.server.pages.media_files import make_png
 from tests.server.permissions.policies import write_policy
@@ -116,6 +117,7 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
             create_namespace(catalog, *names)
         for names in (["m", "t"], ["s", "deep", "one"], ["s", "deep", "secret"], ["vault", "h"]):
             create_table(catalog, *names)
+        record_runs(catalog.catalog.store)
         make_trash(catalog, "m", "dropped")
         make_trash(catalog, "vault", "dropped_secret")
         with served(catalog, access, guard=choose_guard(policy), audit=log) as url:
@@ -138,6 +140,10 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
         ("/pages/trash", "reader"),
         ("/pages/trash?namespace=m", "owner"),
         ("/pages/trash/purge?id=m$dropped", "admin"),
+        ("/pages/runs", "root"),
+        ("/pages/runs?namespace=m", "root"),
+        ("/pages/runs/nightly", "root"),
+        ("/pages/runs/nightly/2026-03-02", "root"),
     ],
 )
 def test_each_role_gets_the_pages_of_its_rights(guarded, path, least):
@@ -175,6 +181,8 @@ def test_what_is_not_allowed_is_not_offered(guarded):
         "root": everything,
     }
     assert "dropped_secret" in guarded.person("root").text("/pages/trash")
+    links = {role: 'href="/pages/runs"' in guarded.person(role).text("/") for role in ROLES}
+    assert links == {"reader": False, "writer": False, "owner": False, "admin": False, "root": True}
 
 
 def test_a_role_cannot_send_the_form_of_another(guarded):
@@ -337,7 +345,9 @@ def test_every_answer_has_the_headers(site):
         "script",
     ]
     person = Person(site.url)
-    paths = [one.path.replace("{id}", "sales$orders") for one in PAGES if one.method == "GET" and one.id != "ShowMedia"]
+    names = {"{id}": "sales$orders", "{pipeline}": "nightly", "{run}": "2026-03-01"}
+    shown = [one.path for one in PAGES if one.method == "GET" and one.id != "ShowMedia"]
+    paths = [re.sub(r"{\w+}", lambda found: names[found[0]], one) for one in shown]
     media = "/pages/table/ml$pictures/media?column=photo&row=0"
     asset = re.search('href="(/pages/static/pages.css[^"]*)"', person.text("/"))[1]
     for path in [*paths, "/pages/nothing", "/pages/table/no", media, asset, "/pages/sign-in", "/pages/static/../x"]:

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent
-RECORD = "pennon.spark.pipeline.run_state:RunState.record"
+RECORD = "pennon.pipeline_runs.run_state:RunState.record"
 PIPELINE = """
 name: killed
 vars: {files: null}
@@ -48,7 +48,7 @@ SECOND = [(1, "ada", 1.0, "open"), (5, "eve", 2.0, "paid")]
 STEP, INTENT, STAGED, INTENT_2, STAGED_2, INTENT_3, STAGED_3, CHECKED, PUBLISHING = range(1, 10)
 POINTS = {
     # name: (point, work that is left for the next process: steps, targets, checks)
-    "begun": (("after", "pennon.spark.pipeline.run_state:RunState.begin", 1), (1, 3, 1)),
+    "begun": (("after", "pennon.pipeline_runs.run_state:RunState.begin", 1), (1, 3, 1)),
     "step written": (("before", RECORD, STEP), (1, 3, 1)),
     "step noted": (("after", RECORD, STEP), (0, 3, 1)),
     "merge staged": (("before", RECORD, STAGED), (0, 3, 1)),
@@ -58,7 +58,7 @@ POINTS = {
     "about to publish": (("after", RECORD, PUBLISHING), (0, 0, 0)),
     "committed": (("after", "pennon.directory.manifest.manifest:Manifest.mutate", 1), (0, 0, 0)),
     "published": (("after", "pennon.spark.pipeline.targets:publish", 1), (0, 0, 0)),
-    "outcome noted": (("before", "pennon.spark.pipeline.run_state:RunState.tidy", 1), (0, 0, 0)),
+    "outcome noted": (("before", "pennon.pipeline_runs.run_state:RunState.tidy", 1), (0, 0, 0)),
 }
 VISIBLE = {"committed", "published", "outcome noted"}
 ALWAYS = {"committed"}

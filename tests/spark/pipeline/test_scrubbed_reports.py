@@ -76,7 +76,7 @@ def test_reports_and_notes_contain_no_secret(shop, tmp_path, environment, severi
 
 
 def test_secret_that_is_also_a_word_of_reports_does_not_change_them():
-    from pennon.spark.pipeline.report import CheckReport, RunReport
+    from pennon.pipeline_runs.report import CheckReport, RunReport
     from pennon.spark.pipeline.scrubbing import Scrubber
 
     check = CheckReport("t", "c", "error", passed=False, samples=({"publish": "x publish"},))

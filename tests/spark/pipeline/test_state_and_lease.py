@@ -14,14 +14,14 @@ import pytest
 from lance_namespace.errors import ConcurrentModificationError, InvalidInputError, InvalidTableStateError
 
 from pennon import DirectoryNamespace
-from pennon.spark.pipeline import lease as leases
-from pennon.spark.pipeline.run_state import RunState, new_run_id, validate_run_id
+from pennon.pipeline_runs import lease as leases
+from pennon.pipeline_runs.run_state import RunState, new_run_id, validate_run_id
 from pennon.store import open_store
 from tests.support import fails, list_tables
 
 HOLDER = """
 import sys, time
-from pennon.spark.pipeline.run_state import RunState
+from pennon.pipeline_runs.run_state import RunState
 from pennon.store import open_store
 with RunState(open_store(sys.argv[1], {}), "p", "r").lease():
     print("held", flush=True)

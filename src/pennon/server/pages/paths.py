@@ -42,6 +42,11 @@ def table_path(identifier: Identifier, view: str = "", **query: object) -> str:
     return with_query(f"{path}/{view}" if view else path, **query)
 
 
+def run_path(pipeline: str, run_id: str = "") -> str:
+    """Return the path of a pipeline's page, or of one of its runs."""
+    return "/".join([RUNS, *(quote(one, safe="") for one in (pipeline, run_id) if one)])
+
+
 def with_query(path: str, **query: object) -> str:
     """Return a path with those parameters that have a value."""
     given = {name: str(value) for name, value in query.items() if value not in {None, ""}}

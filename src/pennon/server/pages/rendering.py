@@ -96,7 +96,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(bytes=format_bytes, moment=format_moment, duration=format_duration, identifier=quote_identifier)
-    made.globals.update(paths=paths, asset=asset_path, namespace_path=paths.namespace_path, table_path=paths.table_path)
+    made.globals.update(
+        paths=paths,
+        asset=asset_path,
+        namespace_path=paths.namespace_path,
+        table_path=paths.table_path,
+        run_path=paths.run_path,
+    )
     return made
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
 
 from pennon.errors import PermissionDeniedError
-from pennon.server.pages import browsing, media, name_search, paths, table_pages, trash_pages
+from pennon.server.pages import browsing, media, name_search, paths, run_pages, table_pages, trash_pages
 from pennon.server.pages.forms import read_form
 from pennon.server.pages.page_request import PageRequest
 from pennon.server.pages.rendering import respond_to_error
@@ -78,6 +78,9 @@ PAGES: tuple[Page, ...] = (
     Page("CompareVersions", f"{_TABLE}/compare", _READ, table_pages.show_comparison),
     Page("ShowCode", f"{_TABLE}/code", _READ, table_pages.show_code),
     Page("ShowMedia", f"{_TABLE}/media", _READ, media.show_media),
+    Page("ListPipelines", paths.RUNS, run_pages.to_see_runs, run_pages.show_pipelines),
+    Page("ListRuns", f"{paths.RUNS}/{{pipeline}}", run_pages.to_see_runs, run_pages.show_runs),
+    Page("ShowRun", f"{paths.RUNS}/{{pipeline}}/{{run}}", run_pages.to_see_runs, run_pages.show_run),
     Page("ShowTrash", paths.TRASH, _to_see_trash, trash_pages.show_trash),
     Page("ConfirmPurge", f"{paths.TRASH}/purge", _ADMINISTER, trash_pages.confirm_purge),
     Page("PurgeTable", f"{paths.TRASH}/purge", _ADMINISTER, trash_pages.purge, method="POST"),

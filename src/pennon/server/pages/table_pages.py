@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lance_namespace import (
@@ -17,11 +17,12 @@ from lance_namespace import (
 from pennon.directory.lookup.directories import look_at
 from pennon.errors import InvalidInputError, LanceNamespaceError, TableIsOnlyDeclaredError
 from pennon.identifiers import quote_identifier
+from pennon.pipeline_runs.run_state import parse_job_id
 from pennon.server.lance.errors import describe_error
 from pennon.server.pages import comparison, paths, samples
 from pennon.server.pages.snippets import write_snippets
 from pennon.server.permissions.rights import ANONYMOUS, Right
-from pennon.table.history import read_transaction
+from pennon.table.history import JOB, read_transaction
 from pennon.table.version_summary import VersionSummary, summarize_version
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class VersionLine:
     row_bar: float = 0
     byte_bar: float = 0
     note: str = ""
+    run: tuple[str, str] | None = None
+    """The pipeline and its run that committed the version."""
 
 
 def show_table(request: PageRequest) -> Response:
@@ -216,7 +219,9 @@ def _read_version(request: PageRequest, version: int, tags: tuple[str, ...]) -> 
     except (LanceNamespaceError, OSError, ValueError) as error:
         return VersionLine(version, None, tags=tags, note=describe_error(error)[1])
     operation = "" if transaction is None else type(transaction.operation).__name__
-    return VersionLine(version, summarize_version(dataset), operation, tags)
+    properties = {} if transaction is None else transaction.transaction_properties or {}
+    run = parse_job_id(str(properties.get(JOB, "")))
+    return VersionLine(version, summarize_version(dataset), operation, tags, run=run)
 
 
 def _draw_bars(lines: list[VersionLine]) -> list[VersionLine]:
@@ -227,13 +232,10 @@ def _draw_bars(lines: list[VersionLine]) -> list[VersionLine]:
     return [
         line
         if line.summary is None
-        else VersionLine(
-            line.version,
-            line.summary,
-            line.operation,
-            line.tags,
-            round(_BAR_WIDTH * line.summary.rows / most_rows, 1),
-            round(_BAR_WIDTH * line.summary.data_bytes / most_bytes, 1),
+        else replace(
+            line,
+            row_bar=round(_BAR_WIDTH * line.summary.rows / most_rows, 1),
+            byte_bar=round(_BAR_WIDTH * line.summary.data_bytes / most_bytes, 1),
         )
         for line in lines
     ]

@@ -12,8 +12,8 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
+from pennon.pipeline_runs.report import CheckReport
 from pennon.spark.pipeline.model import format_scalar
-from pennon.spark.pipeline.report import CheckReport
 from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.quoting import find_name, quote_name

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pennon.identifiers import Identifier
+    from pennon.pipeline_runs.report import CheckReport
     from pennon.spark.pipeline.model import CheckGroup
-    from pennon.spark.pipeline.report import CheckReport
     from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.reading.scan import Scan
     from pennon.spark.tables.staged_write import StagedWrite

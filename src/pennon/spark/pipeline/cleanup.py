@@ -15,19 +15,19 @@ from pennon.errors import InvalidTableStateError, NamespaceNotFoundError, TableN
 from pennon.identifiers import format_identifier, object_id, parse_table_name
 from pennon.spark.jobs import version_scan
 from pennon.spark.pipeline import staged_notes
-from pennon.spark.pipeline.run_state import root_store
+from pennon.spark.pipeline.run_location import root_store
 from pennon.spark.pipeline.targets import find_published, has_versions
-from pennon.spark.tables import job_commits
 from pennon.spark.tables.destination import locate_table
 from pennon.spark.tables.run_files import NOTES, RunDirectory, require_run_name
+from pennon.table.history import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from pennon.identifiers import Identifier
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark.address import Address
     from pennon.spark.pipeline.model import Definition
-    from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.tables.destination import Destination
 
 _log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ def _is_own(address: Address, state: RunState, uri: str, run: str) -> bool:
         made = lance.dataset(uri, version=1, storage_options=address.storage_options or None).read_transaction(1)
     except (OSError, ValueError):
         return False
-    return made is not None and (made.transaction_properties or {}).get(job_commits.JOB) == state.job_id
+    return made is not None and (made.transaction_properties or {}).get(JOB) == state.job_id
 
 
 def _find_locations(address: Address, identifier: Identifier, run: str) -> list[str]:

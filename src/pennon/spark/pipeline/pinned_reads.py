@@ -18,7 +18,8 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import format_identifier, parse_table_name
-from pennon.spark.pipeline.run_state import describe_fault, root_store
+from pennon.pipeline_runs.run_state import describe_fault
+from pennon.spark.pipeline.run_location import root_store
 from pennon.spark.query.references import TimeTravel
 from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
 from pennon.spark.tables.destination import locate_table

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidInputError, InvalidTableStateError
+from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError
+from pennon.pipeline_runs.report import ALREADY_PUBLISHED, AuditReport, RunReport
+from pennon.pipeline_runs.run_state import new_run_id
 from pennon.redaction import SHORTEST_SECRET
 from pennon.spark.pipeline import cleanup, document, pinned_reads, preflight, published_checks, selection, targets
 from pennon.spark.pipeline.code_rules import find_code, find_unknown_names
@@ -19,9 +22,9 @@ from pennon.spark.pipeline.pipeline_run import PipelineRun
 from pennon.spark.pipeline.planning import PipelinePlan, make_plan, resolve_tables
 from pennon.spark.pipeline.problems import FaultCollector, Positions
 from pennon.spark.pipeline.queries import PipelineQueries
-from pennon.spark.pipeline.report import ALREADY_PUBLISHED, AuditReport, RunReport
-from pennon.spark.pipeline.run_state import RunState, new_run_id
+from pennon.spark.pipeline.run_location import open_run_state
 from pennon.spark.pipeline.scrubbing import Scrubber
+from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.pipeline.validation import validate_definition, validate_document
 
 if TYPE_CHECKING:
@@ -31,9 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pennon.identifiers import Identifier
+    from pennon.pipeline_runs.lease import Lease
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark.address import Address
     from pennon.spark.lake import Lake
-    from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.query.references import TimeTravel
     from pennon.spark.reading.pinned import VersionOptions
@@ -170,7 +174,7 @@ class Pipeline:
         if not allow_code:
             self._positions.refuse(find_code(self.definition, self._positions))
         lake = self._lake(spark)
-        found = RunState.open(lake.address, self.name, run_id or new_run_id(), state)
+        found = open_run_state(lake.address, self.name, run_id or new_run_id(), state)
         done = self._published_report(found)
         if done is not None:
             return done
@@ -204,7 +208,7 @@ class Pipeline:
 
     def is_begun(self, address: Address, run_id: str, *, state: str | None = None) -> bool:
         """Return True if a run was recorded. Raises InvalidInputError if the id is malformed."""
-        found = RunState.open(address, self.name, run_id, state)
+        found = open_run_state(address, self.name, run_id, state)
         return found.read_start() is not None or found.read_outcome() is not None
 
     def discard(self, address: Address, run_id: str, *, take_over: bool = False, state: str | None = None) -> bool:
@@ -213,7 +217,7 @@ class Pipeline:
         Raises InvalidTableStateError if the run has published, or if something was kept because the run may not have
         written it. Everything else is deleted then.
         """
-        found = RunState.open(address, self.name, run_id, state)
+        found = open_run_state(address, self.name, run_id, state)
         if found.read_start() is None or found.read_outcome() is not None:
             return False
         with found.lease(take_over=take_over):
@@ -260,6 +264,12 @@ class Pipeline:
             with defer_signals():
                 if lease.is_held:
                     cleanup.clean_up(lake.address, state, self.definition)
+            raise
+        except Exception as error:
+            if lease.is_held:
+                # The error that ended the attempt matters more than the note of it.
+                with contextlib.suppress(LanceNamespaceError, OSError):
+                    state.note_error(type(error).__name__, shorten_error(error, self._scrubber.scrub_text))
             raise
         finally:
             queries.close()

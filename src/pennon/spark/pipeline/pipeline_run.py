@@ -21,14 +21,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
-from pennon.identifiers import parse_table_name
-from pennon.spark import tables
-from pennon.spark.merging import merge
-from pennon.spark.merging.clauses import MergeSpec
-from pennon.spark.pipeline import cleanup, staged_notes, targets
-from pennon.spark.pipeline.check_subjects import CheckAudit
-from pennon.spark.pipeline.interrupts import defer_signals
-from pennon.spark.pipeline.report import (
+from pennon.identifiers import parse_table_name, quote_identifier
+from pennon.pipeline_runs.report import (
     CHECKS_FAILED,
     PUBLISHED,
     CheckReport,
@@ -38,6 +32,12 @@ from pennon.spark.pipeline.report import (
     StepReport,
     TargetReport,
 )
+from pennon.spark import tables
+from pennon.spark.merging import merge
+from pennon.spark.merging.clauses import MergeSpec
+from pennon.spark.pipeline import cleanup, staged_notes, targets
+from pennon.spark.pipeline.check_subjects import CheckAudit
+from pennon.spark.pipeline.interrupts import defer_signals
 from pennon.spark.pipeline.staged_steps import open_staged_step, stage_step
 from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import VersionOptions
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pennon.identifiers import Identifier
+    from pennon.pipeline_runs.lease import Lease
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark.address import Address
     from pennon.spark.pipeline.graph import Graph
-    from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import CheckGroup, Definition, Target
     from pennon.spark.pipeline.observer import Observer
     from pennon.spark.pipeline.queries import PipelineQueries
-    from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.reading.scan import Scan
     from pennon.spark.tables.staged_write import StagedWrite
@@ -151,16 +151,24 @@ class PipelineRun:
     # Steps
 
     def _run_step(self, name: str) -> None:
+        reads, others = self._list_reads(name)
         if self._is_staged(name):
             note, reused = self._do_once(f"step {name}", f"step.{name}", lambda: self._stage_step(name))
             self.queries.steps[name] = open_staged_step(self._address, self.state, name, note)
             figures: dict[str, Any] = {key: note.get(key) for key in ("rows", "bytes", "seconds")}
-            self.steps[name] = StepReport(name, staged=True, reused=reused, **figures)
+            self.steps[name] = StepReport(name, staged=True, reused=reused, reads=reads, tables=others, **figures)
         elif name in self._graph.used_names():
-            self.steps[name] = StepReport(name, staged=False, within=self._graph.readers(name))
+            readers = self._graph.readers(name)
+            self.steps[name] = StepReport(name, staged=False, within=readers, reads=reads, tables=others)
         for group in self._definition.check_groups():
             if group.step == name:
                 self._run_checks(group)
+
+    def _list_reads(self, step: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the sources and steps that the query of a step names, and the other tables."""
+        sql, meant = self._definition.steps[step].sql, self.queries.reads.names
+        tables = [quote_identifier(meant.get(one.name) or one.name) for one in self._graph.external_reads(sql)]
+        return self._graph.local_reads(sql), tuple(dict.fromkeys(tables))
 
     def _stage_step(self, name: str) -> dict[str, Any]:
         frame = self.queries.dataframe(self._definition.steps[name].sql)
@@ -175,9 +183,8 @@ class PipelineRun:
         if number not in self.published:
             self.staged[number] = staged_notes.restore_write(self._address, note, proven=number in self.proven)
         base = note.read_version or None
-        self.targets.append(
-            TargetReport(target.table, target.mode, note.rows, note.bytes, note.seconds, base, reused=reused)
-        )
+        figures = (note.rows, note.bytes, note.seconds)
+        self.targets.append(TargetReport(target.table, target.mode, *figures, base, reused=reused, source=target.from_))
 
     def _stage_target(self, number: int, target: Target) -> dict[str, Any]:
         """Stage a target, and return what is recorded: by this process, or by another one that took over the run."""
@@ -270,7 +277,12 @@ class PipelineRun:
     def _make_report(self, status: str) -> RunReport:
         pinned = self.queries.reads.sources
         sources = [
-            SourceReport(name, source.format or "table", pinned[name].version if name in pinned else None)
+            SourceReport(
+                name,
+                source.format or "table",
+                pinned[name].version if name in pinned else None,
+                None if source.table is None else quote_identifier(parse_table_name(source.table)),
+            )
             for name, source in self._definition.sources.items()
             if name in self._graph.used_names()
         ]

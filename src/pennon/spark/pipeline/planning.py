@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.identifiers import quote_identifier
+from pennon.pipeline_runs.report import Report
 from pennon.spark.pipeline import pinned_reads
 from pennon.spark.pipeline.problems import FaultCollector
-from pennon.spark.pipeline.report import Report
 from pennon.spark.pipeline.static_checks import check_statically
 from pennon.spark.pipeline.targets import look_up_targets, require_version_management
 from pennon.spark.query.plan import plan_query

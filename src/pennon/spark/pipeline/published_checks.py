@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import TableNotFoundError
 from pennon.identifiers import format_identifier
+from pennon.pipeline_runs.report import CHECKS_FAILED, CHECKS_PASSED, AuditReport, CheckReport, PublishedTable
 from pennon.spark.pipeline import pinned_reads
 from pennon.spark.pipeline.check_subjects import CheckAudit
 from pennon.spark.pipeline.preflight import require_valid_checks
 from pennon.spark.pipeline.problems import FaultCollector
 from pennon.spark.pipeline.queries import PipelineQueries
-from pennon.spark.pipeline.report import CHECKS_FAILED, CHECKS_PASSED, AuditReport, CheckReport, PublishedTable
 from pennon.spark.pipeline.targets import look_up_targets
 from pennon.spark.reading import scan
 

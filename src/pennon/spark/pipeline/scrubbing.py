@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pennon.pipeline_runs.report import Report
 from pennon.redaction import MASK, hide_secrets
-from pennon.spark.pipeline.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from pennon.spark.tables.staged_write import StagedWrite
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark.address import Address
-    from pennon.spark.pipeline.run_state import RunState
 
 
 def _require_run_file(path: str) -> str:

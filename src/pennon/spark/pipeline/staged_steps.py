@@ -15,8 +15,8 @@ from pennon.spark.tables.fragment_writer import FragmentWriter, write_dataframe
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark.address import Address
-    from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.reading.scan import Scan
 
 

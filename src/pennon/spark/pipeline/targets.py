@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.identifiers import Identifier
+    from pennon.pipeline_runs.run_state import RunState
     from pennon.spark.address import Address
     from pennon.spark.pipeline.model import Definition
-    from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.tables.staged_write import StagedWrite
     from pennon.yaml_documents.problems import Path
 

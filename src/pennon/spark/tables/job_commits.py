@@ -31,7 +31,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.tables.destination import Destination, locate_table
-from pennon.table.history import read_transaction
+from pennon.table.history import JOB, read_transaction
 from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
 
-JOB = "pennon.job"
-"""The property of a transaction that contains the id of its job."""
 _UNDONE = "pennon.undone"
 """The property of a transaction that reverts the commit of a job; it contains the id of that job."""
 NOT_COMMITTED = (

@@ -20,6 +20,7 @@ from pennon.spark.tables import job_commits
 from pennon.spark.tables.destination import locate_table
 from pennon.spark.tables.job_commits import NOT_COMMITTED, CommittedVersion
 from pennon.spark.tables.staged_write import StagedWrite, WriteResult
+from pennon.table.history import JOB
 from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _create_first_version(staged: StagedWrite, job_id: str | None) -> str:
     destination = staged.destination
     if staged.preview is not None:
         made = lance.dataset(destination.uri, storage_options=destination.options).read_transaction(_FIRST)
-        if made is not None and (made.transaction_properties or {}).get(job_commits.JOB) == job_id:
+        if made is not None and (made.transaction_properties or {}).get(JOB) == job_id:
             return str(made.uuid)
         with destination.files() as files:
             files.delete_tree(VERSIONS_FOLDER)

@@ -41,11 +41,12 @@ class Report:
 
 @dataclass(frozen=True)
 class SourceReport:
-    """A source that the run read; tables of the catalog have a `version`."""
+    """A source that the run read; tables of the catalog have a `version` and their name, `table`."""
 
     name: str
     kind: str
     version: int | None = None
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class StepReport:
     within: tuple[str, ...] = ()
     reused: bool = False
     """Whether an earlier attempt of the same run finished it."""
+    reads: tuple[str, ...] = ()
+    """The sources and steps that its query names."""
+    tables: tuple[str, ...] = ()
+    """The other tables that its query names."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class TargetReport:
     base_version: int | None = None
     version: int | None = None
     reused: bool = False
+    source: str | None = None
+    """The source or step whose rows were written."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ __pennon/runs/<pipeline>/<run id>/
   done/<work>.json   one for each finished piece of work
   outcome.json       the report of a published run
   last-report.json   the report of the last attempt that published nothing
+  last-error.json    the error that ended the last attempt, which can be resumed
   data/              results of steps, until the run ends
 ```
-The name of the directory is reserved, so no table can have it and listings ignore it. Every object except the lease
-and the last report is written once, by put-if-absent. If two processes do the same work, both continue with what the
-first one recorded.
+The name of the directory is reserved, so no table can have it and listings ignore it. Every object except the lease,
+the last report and the last error is written once, by put-if-absent. If two processes do the same work, both continue
+with what the first one recorded.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
-from pennon.spark.pipeline.lease import Lease, hold_lease
-from pennon.spark.pipeline.report import RunReport
-from pennon.store import open_store
-from pennon.store.root import make_root_absolute
+from pennon.pipeline_runs.lease import Lease, hold_lease
+from pennon.pipeline_runs.report import RunReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from pennon.spark.address import Address
     from pennon.store import Store
 
 DIRECTORY = "__pennon/runs"
-_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,99}")
+LEASE, START, OUTCOME = "lease.json", "run.json", "outcome.json"
+LAST_REPORT, LAST_ERROR, DONE = "last-report.json", "last-error.json", "done"
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,99}")
+_JOB = "pipeline"
 _FORMAT = 1
 _DATA_BYTES = 8
 _DIGITS = re.compile(rf"[0-9a-f]{{{2 * _DATA_BYTES}}}")
@@ -52,19 +53,25 @@ def new_run_id() -> str:
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
+def is_run_name(name: str) -> bool:
+    """Return True if a pipeline or a run can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def validate_run_id(run_id: str) -> str:
     """Return the id. Raises InvalidInputError if it is malformed."""
-    if not _RUN_ID.fullmatch(run_id):
+    if not is_run_name(run_id):
         raise InvalidInputError(
             f"Bad run id {run_id!r}: use up to 100 letters, digits, '_', '-' and '.', beginning with a letter or digit"
         )
     return run_id
 
 
-def root_store(address: Address) -> Store | None:
-    """Return the store of a catalog's root, or None if it has no root."""
-    root = dict(address.properties).get("root")
-    return None if root is None else open_store(root, address.storage_options)
+def parse_job_id(job_id: str) -> tuple[str, str] | None:
+    """Return the pipeline and the run with this job id, or None if it is that of another job."""
+    kind, _, rest = job_id.partition("/")
+    pipeline, _, run_id = rest.partition("/")
+    return (pipeline, run_id) if kind == _JOB and is_run_name(pipeline) and is_run_name(run_id) else None
 
 
 @dataclass(frozen=True)
@@ -75,17 +82,6 @@ class RunState:
     pipeline: str
     run_id: str
 
-    @classmethod
-    def open(cls, address: Address, pipeline: str, run_id: str, place: str | None = None) -> RunState:
-        """Return the state of a run in the root of a catalog, or at `place`. Raises InvalidInputError for a bad id."""
-        options = address.storage_options
-        store = root_store(address) if place is None else open_store(make_root_absolute(place), options)
-        if store is None:
-            raise InvalidInputError(
-                f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state, or --state)"
-            )
-        return cls(store, pipeline, validate_run_id(run_id))
-
     @property
     def subject(self) -> str:
         """The name of the run in messages."""
@@ -94,30 +90,29 @@ class RunState:
     @property
     def job_id(self) -> str:
         """The id of the run in the transactions of tables."""
-        return f"pipeline/{self.pipeline}/{self.run_id}"
+        return f"{_JOB}/{self.pipeline}/{self.run_id}"
 
     def lease(self, *, take_over: bool = False) -> AbstractContextManager[Lease]:
         """Hold the run's lease. Raises ConcurrentModificationError if another process works on the run."""
-        return hold_lease(self.store, self._path("lease.json"), self.subject, take_over=take_over)
+        return hold_lease(self.store, self._path(LEASE), self.subject, take_over=take_over)
 
     def read_outcome(self) -> dict[str, Any] | None:
         """Return the report of a published run, or None."""
-        return self._read(self._path("outcome.json"))
+        return self._read(self._path(OUTCOME))
 
     def published_report(self, outcome: dict[str, Any]) -> RunReport:
         """Return the result of `read_outcome` as a report. Raises InvalidTableStateError if it is malformed."""
-        with self.parsing(self._path("outcome.json")):
+        with self.parsing(self._path(OUTCOME)):
             return RunReport.of(outcome)
 
     def read_start(self) -> dict[str, Any] | None:
         """Return what was recorded when the run began, or None if it did not begin or was cleaned up."""
-        return self._read(self._path("run.json"))
+        return self._read(self._path(START))
 
     def begin(self, fingerprint: str, reads: dict[str, Any]) -> dict[str, Any]:
         """Record what the run is and reads; return what was recorded first."""
-        started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        content = {"fingerprint": fingerprint, "reads": reads, "started": started}
-        return self._write_once(self._path("run.json"), content)[0]
+        content = {"fingerprint": fingerprint, "reads": reads, "started": _now()}
+        return self._write_once(self._path(START), content)[0]
 
     def require_same(self, noted: dict[str, Any], fingerprint: str) -> None:
         """Raise InvalidTableStateError if the run was started with another definition of the pipeline."""
@@ -143,12 +138,12 @@ class RunState:
 
     def finished_work(self) -> list[str]:
         """Return the names of all finished pieces of work."""
-        files = self.store.list_level(self._path("done")).files
+        files = self.store.list_level(self._path(DONE)).files
         return sorted(one.name.removesuffix(".json") for one in files if one.name.endswith(".json"))
 
     def note_path(self, work: str) -> str:
         """Return the path of the record of a piece of work, relative to the root."""
-        return self._path(f"done/{work}.json")
+        return self._path(f"{DONE}/{work}.json")
 
     @contextmanager
     def parsing(self, path: str) -> Iterator[None]:
@@ -180,12 +175,12 @@ class RunState:
     def finish(self, report: dict[str, Any]) -> None:
         """Record that the run is published, and delete what is no longer needed."""
         noted = self.read_start() or {}
-        self._write_once(self._path("outcome.json"), {**report, "fingerprint": noted.get("fingerprint")})
+        self._write_once(self._path(OUTCOME), {**report, "fingerprint": noted.get("fingerprint")})
         self.tidy()
 
     def tidy(self) -> None:
         """Delete the results of steps and the records of finished work; does nothing if there are none."""
-        for name in self.store.list_names(self._path("").rstrip("/")) & {"data", "done"}:
+        for name in self.store.list_names(self._path("").rstrip("/")) & {"data", DONE}:
             self.store.delete_tree(self._path(name))
 
     def forget(self, report: dict[str, Any] | None = None) -> None:
@@ -193,8 +188,15 @@ class RunState:
         # The start is deleted last: while it exists, a resumed run deletes what is left.
         self.tidy()
         if report is not None:
-            self.store.put(self._path("last-report.json"), _encode(report))
-        self.store.delete(self._path("run.json"))
+            self.store.put(self._path(LAST_REPORT), _encode(report))
+        self.store.delete(self._path(LAST_ERROR))
+        self.store.delete(self._path(START))
+
+    def note_error(self, kind: str, message: str) -> None:
+        """Record the error that ended an attempt, if the run has begun. The message must contain no secrets."""
+        if self.read_start() is not None:
+            content = {"kind": kind, "message": message, "at": _now()}
+            self.store.put(self._path(LAST_ERROR), _encode(content))
 
     def _path(self, name: str) -> str:
         return f"{DIRECTORY}/{self.pipeline}/{self.run_id}/{name}"
@@ -228,6 +230,10 @@ def describe_fault(error: ValueError) -> str:
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _encode(content: dict[str, Any]) -> bytes:

@@ -140,13 +140,24 @@ def _acquire(store: Store, path: str, subject: str, *, take_over: bool) -> Lease
             continue
         current = _parse_owner(blob)
         silent = store.now() - blob.modified
-        if current is not None and not take_over and silent < SECONDS and not is_dead(current.identity):
+        if current is not None and not take_over and _is_live(current, silent):
             raise ConcurrentModificationError(
                 f"{subject} is being worked on by {current} (last renewed {max(silent, 0):.0f} s ago). It can be taken "
                 f"over {SECONDS:.0f} s after the last renewal, or immediately with --take-over"
             )
         e_tag = store.swap(path, owner.encode(), blob.e_tag)
     return Lease(store, path, subject, owner, e_tag)
+
+
+def find_holder(store: Store, path: str) -> LeaseOwner | None:
+    """Return the live process that holds the lease at `path`, or None. Raises UnusableEntryError if it is too large."""
+    blob = store.get(path)
+    owner = None if blob is None else _parse_owner(blob)
+    return owner if blob is not None and owner is not None and _is_live(owner, store.now() - blob.modified) else None
+
+
+def _is_live(owner: LeaseOwner, silent: float) -> bool:
+    return silent < SECONDS and not is_dead(owner.identity)
 
 
 def _parse_owner(blob: Blob) -> LeaseOwner | None:
