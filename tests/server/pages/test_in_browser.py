@@ -99,7 +99,7 @@ def test_compare_two_versions(view):
     page = view.open(f"{ORDERS}/compare?before=1&after=5")
     main = page.get_by_role("main")
     assert main.get_by_role("row", name="net does not exist double").is_visible()
-    page.get_by_label("Rows have the same").select_option("id")
+    page.get_by_label("Match rows by").select_option("id")
     page.get_by_role("button", name="Compare").click()
     figures = dict(
         zip(page.locator(".facts dt").all_inner_texts(), page.locator(".facts dd").all_inner_texts(), strict=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +13,7 @@ import pyarrow as pa
 
 from pennon.server.pages.media import find_media_type
 from pennon.server.pages.rendering import format_bytes
+from pennon.table.blobs import has_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ PLOT_WIDTH, PLOT_HEIGHT = 120, 24
 _MOST_POINTS = 60
 _SHORTEST_VECTOR = 2
 _MARGIN = 2
+_LONGEST_NUMBER, _DIGITS = 12, 8
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Cell:
     """The value, or what a plot, picture or sound shows in words."""
     points: str = ""
     """The line of a plot."""
+    exact: str = ""
+    """The whole value of a number, if the text is a shorter one."""
 
 
 def make_cell(value: object, kind: pa.DataType) -> Cell:
@@ -45,8 +51,24 @@ def make_cell(value: object, kind: pa.DataType) -> Cell:
     if isinstance(value, bool):
         return Cell("text", "true" if value else "false")
     if isinstance(value, (int, float)):
+        return _make_number(value)
+    if isinstance(value, Decimal):
         return Cell("number", str(value))
+    if isinstance(value, (list, dict)):
+        return Cell("text", shorten(json.dumps(value, default=str, ensure_ascii=False)))
     return Cell("text", shorten(value if isinstance(value, str) else str(value)))
+
+
+def _make_number(value: float) -> Cell:
+    text = str(value)
+    if isinstance(value, int) or len(text) <= _LONGEST_NUMBER:
+        return Cell("number", text)
+    return Cell("number", f"{value:.{_DIGITS}g}", exact=text)
+
+
+def describe_type(field: pa.Field) -> str:
+    """Return the type of a column in the words of Arrow, but for blobs, whose storage says nothing."""
+    return "blob" if has_blobs(field) and not pa.types.is_nested(field.type) else str(field.type)
 
 
 def make_blob_cell(start: bytes, size: int) -> Cell:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20_000
 MOST_BYTES = 8 << 20
-SHOWN_ROWS = 50
+SHOWN_ROWS = 20
 SHOWN_COLUMNS = 12
 _ROW_ID = "_rowid"
 _POSITION = b"lance-schema:unenforced-primary-key:position"

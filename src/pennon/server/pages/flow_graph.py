@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_NODES = 60
-BOX_WIDTH, BOX_HEIGHT = 190, 40
-_GAP_ACROSS, _GAP_DOWN = 56, 14
+BOX_HEIGHT = 40
+_NARROWEST, _WIDEST = 96, 200
+_LETTER = 7
+_GAP_ACROSS, _GAP_DOWN = 52, 14
 _MARGIN = 4
 _LONGEST_LABEL = 26
 _SWEEPS = 4
@@ -35,6 +37,7 @@ class FlowBox:
     node: FlowNode
     x: int
     y: int
+    width: int
 
     @property
     def label(self) -> str:
@@ -64,17 +67,19 @@ def draw_flow(nodes: Sequence[FlowNode]) -> FlowDrawing | None:
         return None
     columns = _arrange(known, edges)
     tallest = max(map(len, columns))
-    places: dict[str, tuple[int, int]] = {}
-    for number, column in enumerate(columns):
-        # A column is centred.
+    places: dict[str, FlowBox] = {}
+    x = _MARGIN
+    for column in columns:
+        # A column is as wide as its longest label, and centred.
+        width = max(_measure(known[key]) for key in column)
         above = (tallest - len(column)) * (BOX_HEIGHT + _GAP_DOWN) // 2
         for row, key in enumerate(column):
-            x = _MARGIN + number * (BOX_WIDTH + _GAP_ACROSS)
-            places[key] = (x, _MARGIN + above + row * (BOX_HEIGHT + _GAP_DOWN))
+            places[key] = FlowBox(known[key], x, _MARGIN + above + row * (BOX_HEIGHT + _GAP_DOWN), width)
+        x += width + _GAP_ACROSS
     return FlowDrawing(
-        2 * _MARGIN + len(columns) * (BOX_WIDTH + _GAP_ACROSS) - _GAP_ACROSS,
+        x - _GAP_ACROSS + _MARGIN,
         2 * _MARGIN + tallest * (BOX_HEIGHT + _GAP_DOWN) - _GAP_DOWN,
-        tuple(FlowBox(known[key], *place) for key, place in places.items()),
+        tuple(places.values()),
         tuple(_draw_line(places[source], places[target]) for source, target in edges),
         tuple(_describe(one, known) for one in known.values() if any(key in known for key in one.reads)),
     )
@@ -104,9 +109,14 @@ def _mean_row(key: str, edges: list[tuple[str, str]], rows: dict[str, int]) -> f
     return sum(near) / len(near) if near else rows[key]
 
 
-def _draw_line(start: tuple[int, int], end: tuple[int, int]) -> str:
-    x1, y1 = start[0] + BOX_WIDTH, start[1] + BOX_HEIGHT // 2
-    x2, y2 = end[0], end[1] + BOX_HEIGHT // 2
+def _measure(node: FlowNode) -> int:
+    """Return the width of a box that has room for the label."""
+    return min(_WIDEST, max(_NARROWEST, _LETTER * len(node.label) + 24))
+
+
+def _draw_line(start: FlowBox, end: FlowBox) -> str:
+    x1, y1 = start.x + start.width, start.y + BOX_HEIGHT // 2
+    x2, y2 = end.x, end.y + BOX_HEIGHT // 2
     bend = _GAP_ACROSS // 2
     return f"M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
 

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lance_namespace import DescribeTableRequest, ListTablesRequest
+from lance_namespace import DescribeTableRequest
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
-from pennon.identifiers import ROOT, object_id, split_object_id
+from pennon.identifiers import object_id, split_object_id
 from pennon.paging import encode_token, select_page
-from pennon.server.pages import paths
+from pennon.server.pages import page_tree, paths
 from pennon.server.permissions.rights import Right
 
 if TYPE_CHECKING:
@@ -79,22 +79,8 @@ def show_search(request: PageRequest) -> Response:
 
 
 def _search(request: PageRequest, place: Identifier, text: str, subject: str) -> SearchResult:
-    ids = _list_tables(request, place)
+    ids = page_tree.list_table_ids(request, place)
     return _search_names(request, ids, text) if subject == "names" else _search_inside(request, ids, text, subject)
-
-
-def _list_tables(request: PageRequest, place: Identifier) -> list[str]:
-    """Return the object ids of all tables below a namespace, sorted, also of those that must not be shown."""
-    catalog = request.catalog
-    if catalog is not None and catalog.manifest is not None and not catalog.lists_directories:
-        catalog.resolver.require_namespace(place)
-        # From memory: a listing of so many names by queries would take seconds.
-        return catalog.manifest.read_whole(lambda snapshot: snapshot.table_ids(object_id(place)))
-    found = request.namespace.list_all_tables(ListTablesRequest(id=[])).tables
-    if place == ROOT:
-        return sorted(found)
-    beginning = f"{object_id(place)}$"
-    return sorted(one for one in found if one.startswith(beginning))
 
 
 def _search_names(request: PageRequest, ids: list[str], text: str) -> SearchResult:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pennon.catalog_namespace import CatalogNamespace
     from pennon.directory.catalog import Catalog
     from pennon.identifiers import Identifier
+    from pennon.server.pages.root_search import RootSearch
     from pennon.server.permissions.rights import Guard, Kind, Principal
 
 _MOST_DIGITS = 18
@@ -38,6 +39,8 @@ class PageRequest:
     catalog: Catalog | None
     """The catalog of a directory namespace; None if another kind is served."""
     guard: Guard
+    root_search: RootSearch | None
+    """The search of a root; None if another kind is served."""
     principal: Principal
     url: str
     """The address of the server, as the browser knows it."""
@@ -107,8 +110,7 @@ class PageRequest:
             "section": section,
             "place": place,
             "tree": page_tree.build_tree(self, place),
-            "can_administer": self.catalog is not None and self.allows(Right.ADMINISTER, "namespace", ()),
-            "can_see_runs": self.catalog is not None and self.allows(Right.READ, "namespace", ()),
+            "can_read_all": self.catalog is not None and self.allows(Right.READ, "namespace", ()),
             "user": None if self.principal == ANONYMOUS else self.principal.name,
             "is_signed_in": self.is_signed_in,
             "form_token": self.form_token,

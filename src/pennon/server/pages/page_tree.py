@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lance_namespace import ListNamespacesRequest, ListTablesRequest
 
+from pennon.identifiers import ROOT, object_id
 from pennon.server.lance.listings import list_visible
 
 if TYPE_CHECKING:
@@ -55,6 +56,20 @@ def list_tables(
     given = ListTablesRequest(id=list(parent), page_token=token, limit=limit)
     page: Any = _list(request, request.namespace.list_tables, given, "tables")
     return page.tables, page.page_token
+
+
+def list_table_ids(request: PageRequest, place: Identifier) -> list[str]:
+    """Return the object ids of all tables below a namespace, sorted, also of those that must not be shown."""
+    catalog = request.catalog
+    if catalog is not None and catalog.manifest is not None and not catalog.lists_directories:
+        catalog.resolver.require_namespace(place)
+        # From memory: a listing of so many names by queries would take seconds.
+        return catalog.manifest.read_whole(lambda snapshot: snapshot.table_ids(object_id(place)))
+    found = request.namespace.list_all_tables(ListTablesRequest(id=[])).tables
+    if place == ROOT:
+        return sorted(found)
+    beginning = f"{object_id(place)}$"
+    return sorted(one for one in found if one.startswith(beginning))
 
 
 def build_level(request: PageRequest, parent: Identifier) -> Level:

@@ -19,6 +19,7 @@ SEARCH = f"{PREFIX}search"
 TRASH = f"{PREFIX}trash"
 RUNS = f"{PREFIX}runs"
 HEALTH = f"{PREFIX}health"
+HEALTH_ENTRIES = f"{HEALTH}/entries"
 
 
 def is_page(path: str) -> bool:

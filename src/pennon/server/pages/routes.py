@@ -10,10 +10,11 @@ from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
 
 from pennon.errors import PermissionDeniedError
-from pennon.server.pages import browsing, media, name_search, paths, run_pages, table_pages, trash_pages
+from pennon.server.pages import browsing, health_pages, media, name_search, paths, run_pages, table_pages, trash_pages
 from pennon.server.pages.forms import read_form
 from pennon.server.pages.page_request import PageRequest
 from pennon.server.pages.rendering import respond_to_error
+from pennon.server.pages.root_search import RootSearch
 from pennon.server.pages.sign_in import SESSION_KEY
 from pennon.server.permissions.authorization import authorize
 from pennon.server.permissions.rights import Need, Right, principal_of
@@ -81,6 +82,9 @@ PAGES: tuple[Page, ...] = (
     Page("ListPipelines", paths.RUNS, run_pages.to_see_runs, run_pages.show_pipelines),
     Page("ListRuns", f"{paths.RUNS}/{{pipeline}}", run_pages.to_see_runs, run_pages.show_runs),
     Page("ShowRun", f"{paths.RUNS}/{{pipeline}}/{{run}}", run_pages.to_see_runs, run_pages.show_run),
+    Page("ShowHealth", paths.HEALTH, _SEE, health_pages.show_health),
+    Page("ShowProblems", paths.HEALTH_ENTRIES, health_pages.to_search_root, health_pages.show_entries),
+    Page("SearchRoot", paths.HEALTH_ENTRIES, health_pages.to_search_root, health_pages.start_search, method="POST"),
     Page("ShowTrash", paths.TRASH, _to_see_trash, trash_pages.show_trash),
     Page("ConfirmPurge", f"{paths.TRASH}/purge", _ADMINISTER, trash_pages.confirm_purge),
     Page("PurgeTable", f"{paths.TRASH}/purge", _ADMINISTER, trash_pages.purge, method="POST"),
@@ -89,34 +93,45 @@ PAGES: tuple[Page, ...] = (
 """All pages that need to know who asks. Signing in and files of the pages are answered before (sign_in.py)."""
 
 
+@dataclass(frozen=True)
+class _Served:
+    """What all pages are made of."""
+
+    namespace: CatalogNamespace[Any]
+    catalog: Catalog | None
+    root_search: RootSearch | None
+    guard: Guard
+    sessions: Sessions
+
+
 def router(namespace: CatalogNamespace[Any], guard: Guard, sessions: Sessions, catalog: Catalog | None) -> APIRouter:
     """Make the routes over a namespace. Each page is made in a thread."""
     made = APIRouter()
+    served = _Served(namespace, catalog, None if catalog is None else RootSearch(catalog), guard, sessions)
     for page in PAGES:
-        made.add_route(page.path, _make_endpoint(page, namespace, guard, sessions, catalog), methods=[page.method])
+        made.add_route(page.path, _make_endpoint(page, served), methods=[page.method])
     return made
 
 
-def _make_endpoint(
-    page: Page, namespace: CatalogNamespace[Any], guard: Guard, sessions: Sessions, catalog: Catalog | None
-) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(page: Page, served: _Served) -> Callable[[Request], Awaitable[Response]]:
     def make(http: Request, fields: dict[str, str]) -> Response:
         """Check the rights, and make the page. Runs in a thread."""
         session_id = http.scope.get(SESSION_KEY, "")
         request = PageRequest(
-            namespace,
-            catalog,
-            guard,
+            served.namespace,
+            served.catalog,
+            served.guard,
+            served.root_search,
             principal_of(http.scope),
             str(http.base_url).rstrip("/"),
             http.url.path,
             bool(session_id),
-            sessions.form_token(session_id),
+            served.sessions.form_token(session_id),
             http.path_params,
             fields,
         )
-        authorize(http.scope, guard, page.needs(request), operation=page.id, changes=page.changes)
-        if page.changes and not sessions.is_form_token(session_id, fields.get(FORM_TOKEN, "")):
+        authorize(http.scope, served.guard, page.needs(request), operation=page.id, changes=page.changes)
+        if page.changes and not served.sessions.is_form_token(session_id, fields.get(FORM_TOKEN, "")):
             raise PermissionDeniedError("The form is not from a page of this session: load the page again")
         return page.answer(request)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.server.pages.cells import Cell, make_blob_cell, make_cell
+from pennon.server.pages.cells import Cell, describe_type, make_blob_cell, make_cell
 from pennon.table.blobs import has_blobs
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read_sample(dataset: LanceDataset, start: int, limit: int = SAMPLE_ROWS) -> 
     cells = {field.name: [make_cell(row[number], field.type) for row in values] for number, field in enumerate(plain)}
     cells |= {name: _read_blobs(dataset, name, start, count) for name in blobs}
     return Sample(
-        tuple(SampleColumn(field.name, str(field.type), _is_number(field.type)) for field in fields),
+        tuple(SampleColumn(field.name, describe_type(field), _is_number(field.type)) for field in fields),
         tuple(tuple(cells[field.name][row] for field in fields) for row in range(count)),
         start,
         total,

@@ -17,37 +17,37 @@ class Snippet:
     """Code for one tool."""
 
     tool: str
+    preparation: str
+    """What must be done before, in words."""
     needs: str
-    """What must be installed."""
+    """The command for it."""
     code: str
 
 
 def write_snippets(identifier: Identifier, url: str, *, with_token: bool) -> list[Snippet]:
     """Return code that reads a table through this server. Where a token is needed, the code has a place for it."""
-    names, address = json.dumps(list(identifier)), json.dumps(url)
-    written = repr(quote_identifier(identifier))
-    token = ', "token": "..."' if with_token else ""
-    spark_token = ', token="..."' if with_token else ""
+    address, written = json.dumps(url), json.dumps(quote_identifier(identifier))
+    token = ', token="..."' if with_token else ""
     found = [
         Snippet(
             "Python",
+            "Install",
             "pip install pennon",
-            f"import lance\nimport pennon\n\n"
-            f'lake = pennon.connect("rest", {{"uri": {address}{token}}})\n'
-            f"table = lance.dataset(namespace_client=lake, table_id={names})\n"
-            f"table.to_table(limit=10)",
+            f"import pennon\n\nlake = pennon.open({address}{token})\nlake[{written}].head(10).to_pandas()",
         ),
         Snippet(
             "Spark",
+            "Install",
             "pip install 'pennon[spark]'",
             f"from pyspark.sql import SparkSession\nfrom pennon.spark import attach\n\n"
             f"spark = SparkSession.builder.getOrCreate()\n"
-            f'lake = attach(spark, impl="rest", uri={address}{spark_token})\n'
+            f'lake = attach(spark, impl="rest", uri={address}{token})\n'
             f"lake.table({written}).show()",
         ),
         Snippet(
             "SQL",
-            "lake.sql(...) of the Spark lake above",
+            "Run, with the lake of the Spark code",
+            "lake.sql(...).show()",
             " ".join(["SELECT * FROM", _spark_name(identifier), "LIMIT 10"]),
         ),
     ]
@@ -61,6 +61,7 @@ def _write_duckdb(identifier: Identifier, url: str, *, with_token: bool) -> Snip
     secret = f"CREATE SECRET (TYPE lance, SCOPE {_text(url)}, TOKEN '...');\n" if with_token else ""
     return Snippet(
         "DuckDB",
+        "First, in DuckDB",
         "INSTALL lance; LOAD lance;",
         f"{secret}ATTACH {_text(place)} AS lake (TYPE lance, ENDPOINT {_text(url)});\n"
         f"FROM lake.main.{_name(identifier[-1])} LIMIT 10;",

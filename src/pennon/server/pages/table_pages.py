@@ -20,6 +20,7 @@ from pennon.identifiers import quote_identifier
 from pennon.pipeline_runs.run_state import parse_job_id
 from pennon.server.lance.errors import describe_error
 from pennon.server.pages import comparison, paths, samples
+from pennon.server.pages.cells import describe_type
 from pennon.server.pages.snippets import write_snippets
 from pennon.server.permissions.rights import ANONYMOUS, Right
 from pennon.table.history import JOB, read_transaction
@@ -38,6 +39,20 @@ _OVERVIEW_ROWS = 5
 _MOST_ENTRIES = 100
 _MOST_FIELDS = 500
 _BAR_WIDTH = 160
+_OPERATIONS = {
+    "Append": "rows appended",
+    "CreateIndex": "index created",
+    "DataReplacement": "columns replaced",
+    "Delete": "rows deleted",
+    "Merge": "columns added",
+    "Overwrite": "overwritten",
+    "Project": "columns dropped or changed",
+    "Restore": "restored",
+    "Rewrite": "compacted",
+    "Update": "rows updated",
+    "UpdateConfig": "settings changed",
+}
+"""What operations of Lance do, in words."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,8 @@ class VersionLine:
     tags: tuple[str, ...] = ()
     row_bar: float = 0
     byte_bar: float = 0
+    more_rows: int | None = None
+    """How many rows it has more than the version before; None if that is not on the page."""
     note: str = ""
     run: tuple[str, str] | None = None
     """The pipeline and its run that committed the version."""
@@ -73,8 +90,6 @@ def show_table(request: PageRequest) -> Response:
     values: dict[str, Any] = {
         "location": described.location,
         "properties": described.properties or {},
-        "is_managed": described.managed_versioning,
-        "is_protected": _is_protected(request, identifier),
         "can_see_trash": request.allows(Right.MANAGE, "namespace", identifier[:-1]),
     }
     if dataset is not None:
@@ -164,7 +179,7 @@ def list_schema(schema: pa.Schema) -> list[SchemaLine]:
     return [
         SchemaLine(
             field.name,
-            str(field.type),
+            describe_type(field),
             field.nullable,
             {_decode(key): _decode(value) for key, value in (field.metadata or {}).items()},
         )
@@ -180,6 +195,7 @@ def _render(request: PageRequest, template: str, view: str, dataset: LanceDatase
         place=request.table[:-1],
         section="browse",
         table=request.table,
+        is_protected=_is_protected(request, request.table),
         view=view,
         version=version,
         shown_version=None if dataset is None else int(dataset.version),
@@ -218,10 +234,14 @@ def _read_version(request: PageRequest, version: int, tags: tuple[str, ...]) -> 
         transaction = read_transaction(dataset, version)
     except (LanceNamespaceError, OSError, ValueError) as error:
         return VersionLine(version, None, tags=tags, note=describe_error(error)[1])
-    operation = "" if transaction is None else type(transaction.operation).__name__
+    operation = "" if transaction is None else _name_operation(type(transaction.operation).__name__, version)
     properties = {} if transaction is None else transaction.transaction_properties or {}
     run = parse_job_id(str(properties.get(JOB, "")))
     return VersionLine(version, summarize_version(dataset), operation, tags, run=run)
+
+
+def _name_operation(name: str, version: int) -> str:
+    return "created" if version == 1 and name == "Overwrite" else _OPERATIONS.get(name, name)
 
 
 def _draw_bars(lines: list[VersionLine]) -> list[VersionLine]:
@@ -229,6 +249,7 @@ def _draw_bars(lines: list[VersionLine]) -> list[VersionLine]:
     read = [one.summary for one in lines if one.summary is not None]
     most_rows = max((one.rows for one in read), default=0) or 1
     most_bytes = max((one.data_bytes for one in read), default=0) or 1
+    before = {one.version + 1: one.summary.rows for one in lines if one.summary is not None}
     return [
         line
         if line.summary is None
@@ -236,6 +257,7 @@ def _draw_bars(lines: list[VersionLine]) -> list[VersionLine]:
             line,
             row_bar=round(_BAR_WIDTH * line.summary.rows / most_rows, 1),
             byte_bar=round(_BAR_WIDTH * line.summary.data_bytes / most_bytes, 1),
+            more_rows=line.summary.rows - before[line.version] if line.version in before else None,
         )
         for line in lines
     ]
