@@ -34,6 +34,19 @@ def has_table(catalog: Client, identifier: Identifier) -> bool:
     return True
 
 
+def has_namespace(catalog: Client, identifier: Identifier) -> bool:
+    """Return True if the catalog has a namespace. The root always exists."""
+    from lance_namespace import NamespaceExistsRequest
+
+    if not identifier:
+        return True
+    try:
+        catalog.namespace_exists(NamespaceExistsRequest(id=list(identifier)))
+    except NamespaceNotFoundError:
+        return False
+    return True
+
+
 def iterate_namespaces(catalog: Client, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
     """Yield the namespaces in a namespace; with `recursive`, also those below them."""
     from lance_namespace import ListNamespacesRequest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
 import lance_namespace as sdk
@@ -14,6 +15,7 @@ from pennon.api.table import LakeTable
 from pennon.api.transaction import LakeTransaction
 from pennon.catalog_namespace import CatalogNamespace
 from pennon.catalog_pages import (
+    has_namespace,
     has_table,
     iterate_all_tables,
     iterate_dropped_tables,
@@ -22,6 +24,7 @@ from pennon.catalog_pages import (
 )
 from pennon.errors import (
     InvalidInputError,
+    InvalidTableStateError,
     LanceNamespaceError,
     NamespaceNotFoundError,
     TableNotFoundError,
@@ -29,11 +32,11 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, quote_identifier
 from pennon.progress import show_progress
+from pennon.results import PurgedTable, PurgeReport
 from pennon.table_patterns import TablePattern, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
     from types import TracebackType
 
     import pyarrow as pa
@@ -42,11 +45,17 @@ if TYPE_CHECKING:
     from pennon.addresses import Address
     from pennon.api.rows import Rows
     from pennon.connection import AnyNamespace
-    from pennon.results import DroppedTable, PurgedTable, PurgeReport
+    from pennon.results import (
+        DroppedTable,
+        ManagementReport,
+        MarkerReport,
+        MigrationReport,
+    )
 
 _MOST_SUGGESTIONS = 3
 _LOOKED_AT = 10_000
 _SHOWN_TABLES = 20
+_END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class LakeCatalog:
@@ -175,19 +184,20 @@ class LakeCatalog:
 
     # Dropped tables
 
-    def drop(self, name: Address, *, ttl: str | None = None, force: bool = False) -> None:
+    def drop(self, name: Address, *, ttl: str | None = None, purge: bool = False, force: bool = False) -> None:
         """Drop a table in one commit. Its data is kept, and `undrop` restores it.
 
         Args:
             name: The address of the table.
             ttl: How long the data is kept at least, such as `30d`. The default is the catalog's, which is a week.
+            purge: Delete the data at once and permanently.
             force: Also drop a protected table.
 
         Raises:
             TableNotFoundError: The table does not exist.
             InvalidTableStateError: The table is protected.
         """
-        context = _make_context(ttl=ttl, force=force)
+        context = _make_context(ttl=ttl, purge=purge, force=force)
         self._namespace.drop_table(sdk.DropTableRequest(id=list(addresses.parse_table(name)), context=context))
 
     def undrop(self, name: Address, *, new_name: Address | None = None, drop_id: str | None = None) -> LakeTable:
@@ -213,12 +223,24 @@ class LakeCatalog:
         Args:
             namespace: The namespace. The default is the whole catalog.
             detailed: Also count the rows and bytes of each table.
+
+        Raises:
+            NamespaceNotFoundError: There is no such namespace, and nothing was dropped from it.
         """
         below = addresses.parse_namespace(namespace)
-        places = [below, *iterate_namespaces(self._namespace, below, recursive=True)]
-        return Listing(
-            table for place in places for table in iterate_dropped_tables(self._namespace, place, detailed=detailed)
-        )
+        # The namespaces of dropped tables may be dropped, too. Tables whose retention cannot be read are not in it.
+        everything = self._namespace.list_purgable_tables(_END_OF_TIME, detailed=detailed)
+        found = {_drop_key(table): table for table in everything if _is_below(table, below)}
+        places = []
+        if self.has_namespace(below):
+            places = [below, *iterate_namespaces(self._namespace, below, recursive=True)]
+        elif not found:
+            self._namespace.namespace_exists(sdk.NamespaceExistsRequest(id=list(below)))
+        for place in places:
+            for table in iterate_dropped_tables(self._namespace, place):
+                if table.fault is not None or table.being_purged:
+                    found[_drop_key(table)] = table
+        return Listing(found[key] for key in sorted(found))
 
     def purge(
         self,
@@ -250,6 +272,8 @@ class LakeCatalog:
         if name is not None and before is not None:
             raise InvalidInputError("Purge either a table by its name, or all that were dropped before a time")
         ids = None if name is None else [addresses.parse_table(name)]
+        if ids is not None and dry_run and drop_id is not None:
+            return self._plan_purge(ids[0], drop_id, force=force)
         with show_progress("purging (tables)", wanted=self._progress) as advance:
 
             def count(table: PurgedTable, _done: int, _total: int) -> None:
@@ -304,22 +328,26 @@ class LakeCatalog:
         )
         self._namespace.create_namespace(request)
 
-    def drop_namespace(self, name: Address, *, cascade: bool = False, ttl: str | None = None) -> None:
+    def drop_namespace(
+        self, name: Address, *, cascade: bool = False, ttl: str | None = None, force: bool = False
+    ) -> None:
         """Drop a namespace in one commit.
 
         Args:
             name: The address of the namespace.
             cascade: Also drop everything in it. `undrop_namespace` restores it with its contents.
             ttl: How long the contents are kept at least.
+            force: Also drop protected objects.
 
         Raises:
             NamespaceNotFoundError: The namespace does not exist.
             NamespaceNotEmptyError: It has contents, and `cascade` is False.
+            InvalidTableStateError: Something in it is protected.
         """
         request = sdk.DropNamespaceRequest(
             id=list(addresses.parse_namespace(name)),
             behavior="cascade" if cascade else "restrict",
-            context=_make_context(ttl=ttl, force=False),
+            context=_make_context(ttl=ttl, force=force),
         )
         self._namespace.drop_namespace(request)
 
@@ -333,6 +361,10 @@ class LakeCatalog:
         undrop = self._require_method("undrop_namespace")
         restored = undrop(addresses.parse_namespace(name), drop_id)
         return [quote_identifier(tuple(one)) for one in restored]
+
+    def has_namespace(self, name: Address) -> bool:
+        """Return True if there is a namespace with this address."""
+        return has_namespace(self._namespace, addresses.parse_namespace(name))
 
     def namespace_properties(self, name: Address) -> dict[str, str]:
         """Return the properties of a namespace. Raises NamespaceNotFoundError if it does not exist."""
@@ -355,6 +387,50 @@ class LakeCatalog:
             UnsupportedOperationError: An Iceberg REST catalog has no protection.
         """
         self._require_method("set_table_protection")(addresses.parse_table(name), on)
+
+    def protect_namespace(self, name: Address, *, on: bool = True) -> None:
+        """Protect a namespace from being dropped, or end that.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+            UnsupportedOperationError: An Iceberg REST catalog has no protection.
+        """
+        self._require_method("set_namespace_protection")(addresses.parse_namespace(name), on)
+
+    # The whole catalog
+
+    def migrate(self, *, dry_run: bool = False) -> MigrationReport:
+        """Add the root tables of a directory that had no manifest to the manifest, in one commit. No data is moved.
+
+        Raises:
+            UnsupportedOperationError: The catalog has no root tables, as an Iceberg REST catalog.
+        """
+        return cast("MigrationReport", self._require_method("migrate_to_manifest")(dry_run=dry_run))
+
+    def migrate_markers(self, *, dry_run: bool = False) -> MarkerReport:
+        """Copy markers that other clients left inside table directories to the root, where listings find them.
+
+        Raises:
+            UnsupportedOperationError: The catalog has no root tables, as an Iceberg REST catalog.
+        """
+        return cast("MarkerReport", self._require_method("migrate_markers")(dry_run=dry_run))
+
+    def manage_versions(self, *, on: bool = True) -> ManagementReport:
+        """Let the catalog manage the versions of its tables, so that transactions can change several, or end that.
+
+        It can be interrupted and repeated.
+
+        Raises:
+            UnsupportedOperationError: The catalog has no manifest. An Iceberg REST catalog manages the versions of
+                tables that are created with the property `managed_by=impl`.
+        """
+        if not on:
+            return cast("ManagementReport", self._require_method("disable_table_version_management")())
+        enable = self._require_method("enable_table_version_management")
+        with show_progress("reading versions", wanted=self._progress) as advance:
+            is_here = isinstance(self._namespace, CatalogNamespace)
+            report = enable(lambda _done, _total: advance(1)) if is_here else enable()
+        return cast("ManagementReport", report)
 
     # Showing
 
@@ -392,6 +468,18 @@ class LakeCatalog:
         else:
             self._namespace.create_table(request, rows)
 
+    def _plan_purge(self, identifier: Identifier, drop_id: str, *, force: bool) -> PurgeReport:
+        """Return what purging one of several drops of a name would delete."""
+        shown = quote_identifier(identifier)
+        dropped = [one for one in self.trash(detailed=True) if tuple(one.id) == identifier]
+        found = next((one for one in dropped if one.deletion_id == drop_id), None)
+        if found is None:
+            raise TableNotFoundError(f"Table '{shown}' has no drop with the id {drop_id!r}")
+        if not force and not found.is_due(datetime.now(timezone.utc)):
+            raise InvalidTableStateError(f"Table '{shown}' is kept until {found.purgeable_at:%Y-%m-%d %H:%M:%S %Z}")
+        planned = PurgedTable(found.id, found.deletion_id, found.location, bytes=found.bytes or 0)
+        return PurgeReport(dry_run=True, tables=[planned])
+
     def _list_candidates(self, identifier: Identifier) -> list[str]:
         parent = identifier[:-1]
         try:
@@ -411,9 +499,17 @@ class LakeCatalog:
         return cast("Callable[..., Any]", method)
 
 
-def _make_context(*, ttl: str | None, force: bool) -> dict[str, str] | None:
+def _drop_key(table: DroppedTable) -> tuple[tuple[str, ...], datetime, str]:
+    # Old clients recorded no id.
+    return tuple(table.id), table.dropped_at, table.deletion_id
+
+
+def _is_below(table: DroppedTable, namespace: Identifier) -> bool:
+    return tuple(table.id[: len(namespace)]) == namespace
+
+
+def _make_context(*, ttl: str | None, force: bool, purge: bool = False) -> dict[str, str] | None:
     """Return the options of a drop as requests carry them."""
     context = {} if ttl is None else {"ttl": ttl}
-    if force:
-        context["force"] = "true"
+    context |= {key: "true" for key, wanted in {"force": force, "purge": purge}.items() if wanted}
     return context or None

@@ -60,3 +60,18 @@ class IndexInfo:
     status: str
     indexed_rows: int | None = None
     unindexed_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """The figures of a version of a table."""
+
+    version: int
+    committed_at: datetime | None
+    rows: int
+    columns: int
+    fragments: int | None = None
+    bytes: int | None = None
+    """The size of the data files of this version."""
+    deleted_rows: int | None = None
+    """How many rows in the fragments are deleted. None, as the fields above, if a server does not say it."""

@@ -12,14 +12,16 @@ import pyarrow as pa
 from pennon.api import datasets
 from pennon.api.fitting import fit_rows
 from pennon.api.listing import Listing, format_html_table, format_value
-from pennon.api.results import BranchInfo, IndexInfo, RowChanges, TableVersionInfo, TagInfo
+from pennon.api.results import BranchInfo, IndexInfo, RowChanges, TableSummary, TableVersionInfo, TagInfo
 from pennon.api.rows import show_reading, to_rows
 from pennon.api.search import TableSearch, format_rows_as_html, parse_vectors, resolve_selector
+from pennon.catalog_namespace import CatalogNamespace
 from pennon.catalog_pages import iterate_pages, iterate_versions
 from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableSchemaValidationError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.table.querying import choose_vector_column
 from pennon.table.version_selector import VersionSelector
+from pennon.table.version_summary import summarize_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -228,6 +230,36 @@ class LakeTable:
             raise _declared_error(self._identifier)
         return found
 
+    def summary(self) -> TableSummary:
+        """Return the figures of the version: rows, columns, fragments, bytes. A server is asked for them.
+
+        Raises:
+            InvalidTableStateError: The table is declared and has no data yet.
+        """
+        if isinstance(self._catalog, CatalogNamespace):
+            dataset = self.to_lance()
+            found = summarize_version(dataset)
+            return TableSummary(
+                found.version,
+                found.changed,
+                found.rows,
+                len(dataset.schema),
+                found.fragments,
+                found.data_bytes,
+                found.deleted_rows,
+            )
+        version, columns = self.version, len(self.schema)
+        branch = resolve_selector(self._catalog, self._identifier, self._selector)[1]
+        if self._selector.version is not None or self._selector.tag is not None:
+            return TableSummary(version, None, self.count(), columns)
+        latest = sdk.ListTableVersionsRequest(id=self._id, branch=branch, limit=1, descending=True)
+        when = next(
+            (_to_datetime(one.timestamp_millis) for one in self._catalog.list_table_versions(latest).versions), None
+        )
+        stats = self._catalog.get_table_stats(sdk.GetTableStatsRequest(id=self._id, branch=branch))
+        fragments = stats.fragment_stats.num_fragments
+        return TableSummary(version, when, stats.num_rows, columns, fragments, stats.total_bytes)
+
     @property
     def location(self) -> str:
         """Where the table is stored."""
@@ -359,9 +391,8 @@ class LakeTable:
         for one in iterate_versions(self._catalog, self._identifier, self._selector.branch):
             if limit is not None and len(found) >= limit:
                 break
-            millis = one.timestamp_millis
-            when = None if millis is None else _EPOCH + timedelta(milliseconds=millis)
-            found.append(TableVersionInfo(one.version, when, tuple(sorted(tagged.get(one.version, ())))))
+            tags = tuple(sorted(tagged.get(one.version, ())))
+            found.append(TableVersionInfo(one.version, _to_datetime(one.timestamp_millis), tags))
         if operations:
             found[:] = [replace(one, operation=self._read_operation(one.version)) for one in found]
         return found
@@ -568,6 +599,10 @@ class LakeTable:
         request = sdk.ListTableIndicesRequest(id=self._id, page_token=token, limit=_PAGE)
         page = self._catalog.list_table_indices(request)
         return page.indexes, page.page_token
+
+
+def _to_datetime(millis: int | None) -> datetime | None:
+    return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
 
 
 def _declared_error(identifier: Identifier) -> InvalidTableStateError:

@@ -41,6 +41,7 @@ COMMANDS = (
     SubCommand("export", "pennon.cli.export", "Write the rows of a table to a Parquet, CSV, JSON or Arrow file."),
     SubCommand("versions", "pennon.cli.versions", "List the versions of a table, the newest first."),
     SubCommand("create-namespace", "pennon.cli.namespaces", "Create a namespace."),
+    SubCommand("protect", "pennon.cli.namespaces", "Protect a table or a namespace from being dropped."),
     SubCommand("create", "pennon.cli.tables", "Create a table from Parquet, CSV, JSON or Arrow files."),
     SubCommand("append", "pennon.cli.tables", "Append rows from files to a table."),
     SubCommand("rename", "pennon.cli.tables", "Rename a table, also into another namespace."),

@@ -7,11 +7,11 @@ import typer
 
 from pennon.cli.arguments import DryRun, Namespace, Page
 from pennon.cli.commands import command, new_app
-from pennon.cli.failures import CommandFailure
 from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
 from pennon.cli.session import Session
 
 if TYPE_CHECKING:
+    from pennon.cli import entries
     from pennon.results import MigrationReport
 
 app = new_app()
@@ -39,27 +39,17 @@ def ls(
 ) -> None:
     """List namespaces and tables."""
     from pennon import addresses
-    from pennon.cli import entries
     from pennon.cli.table_access import translate_failures
 
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
-    with session.catalog_or_server() as opened, translate_failures("ls", namespace):
-        from pennon.directory.catalog import Catalog
+    with session.lake() as lake, translate_failures("ls", namespace):
+        from pennon.cli import entries
 
         where = addresses.parse_namespace(namespace)
-        details: dict[Any, entries.TableDetails] = {}
-        if isinstance(opened, Catalog):
-            found, token = entries.list_entries(opened, where, page, most, recursive=recursive)
-            if long:
-                details = entries.load_details(opened, [entry for entry in found if entry.is_table])
-        else:
-            from pennon.cli import remote
+        found, token = entries.list_entries(lake, where, page, most, recursive=recursive)
+        details = entries.load_details(lake, [entry for entry in found if entry.is_table]) if long else {}
 
-            found, token = remote.list_entries(opened, where, page, most, recursive=recursive)
-            if long:
-                details = remote.load_details(opened, [entry for entry in found if entry.is_table])
-
-    def document(entry: entries.ListingEntry) -> dict[str, Any]:
+    def document(entry: "entries.ListingEntry") -> dict[str, Any]:
         content = {
             "type": entry.type,
             "name": entry.name,
@@ -99,9 +89,9 @@ def tree(
     from pennon.cli import catalog_tree
     from pennon.cli.table_access import translate_failures
 
-    with session.catalog() as catalog, translate_failures("tree", namespace):
+    with session.lake() as lake, translate_failures("tree", namespace):
         where = addresses.parse_namespace(namespace)
-        top = catalog_tree.build_tree(catalog, where, depth=depth, with_tables=not namespaces_only)
+        top = catalog_tree.build_tree(lake, where, depth=depth, with_tables=not namespaces_only)
 
     def view() -> Iterable[Block]:
         yield Lines(catalog_tree.draw_lines(top, limit or None))
@@ -121,21 +111,12 @@ def info(
 ) -> None:
     """Describe a table, a namespace or the catalog."""
     from pennon import addresses
-    from pennon.cli import descriptions
     from pennon.cli.table_access import translate_failures
 
-    with session.catalog_or_server() as opened, translate_failures("info", address):
-        from pennon.directory.catalog import Catalog
+    with session.lake() as lake, translate_failures("info", address):
+        from pennon.cli import descriptions
 
-        identifier = addresses.parse_namespace(address)
-        if isinstance(opened, Catalog):
-            found = descriptions.describe_object(opened, identifier, with_size=size)
-        else:
-            from pennon.cli import remote
-
-            if size:
-                raise CommandFailure("--size needs the catalog itself: a server does not add up files")
-            found = remote.describe_object(opened, identifier)
+        found = descriptions.describe_object(lake, addresses.parse_namespace(address), with_size=size)
 
     def view() -> Iterable[Block]:
         yield Fields(found.fields)
@@ -163,12 +144,9 @@ def migrate(
     """
     from pennon.cli.table_access import translate_failures
 
-    with session.catalog() as catalog, translate_failures("migrate"):
-        from pennon.directory.migrate import migrate_markers
-        from pennon.directory.version_management import migrate_tables
-
+    with session.lake() as lake, translate_failures("migrate"):
         if markers:
-            lifted = migrate_markers(catalog, dry_run=dry_run)
+            lifted = lake.migrate_markers(dry_run=dry_run)
             kinds = {"deregistered": lifted.deregistered, "declared": lifted.declared, "removed": lifted.removed}
             rows = [[name, kind] for kind, names in kinds.items() for name in names]
             columns = [Column("table", whole=True), Column("marker", "cyan")]
@@ -176,7 +154,7 @@ def migrate(
                 {"dry_run": dry_run, **kinds}, lambda: [Table(columns, rows, empty="all markers are up to date")]
             )
             return
-        report = migrate_tables(catalog, dry_run=dry_run)
+        report = lake.migrate(dry_run=dry_run)
     session.output.show(_migration_document(report), lambda: _migration_view(report))
 
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon import addresses
-from pennon.directory import namespaces
-from pennon.directory.lookup import listing
-from pennon.identifiers import Identifier, object_id, parent_and_name
+from pennon.catalog_pages import iterate_all_tables, iterate_namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pennon.directory.catalog import Catalog
+    from pennon.api import LakeCatalog
+    from pennon.identifiers import Identifier
 
 
 @dataclass
@@ -26,20 +25,18 @@ class TreeNode:
     cut: bool = False
 
 
-def build_tree(catalog: Catalog, where: Identifier, *, depth: int | None, with_tables: bool) -> TreeNode:
-    """Return the tree below a namespace: one read for all namespaces, and one for all tables."""
+def build_tree(lake: LakeCatalog, where: Identifier, *, depth: int | None, with_tables: bool) -> TreeNode:
+    """Return the tree below a namespace."""
     top = TreeNode(addresses.format_address(where))
-    known = {object_id(where): top}
-    for key in namespaces.list_all(catalog, where):
-        parent, name = parent_and_name(key)
-        known[key] = TreeNode(name)
-        known[parent].children.append(known[key])
+    known = {where: top}
+    for identifier in iterate_namespaces(lake.namespace, where, recursive=True):
+        known[identifier] = TreeNode(identifier[-1])
+        known[identifier[:-1]].children.append(known[identifier])
     if with_tables:
-        for key in listing.list_all_tables(catalog, where, None, None, include_declared=True)[0]:
-            parent, name = parent_and_name(key)
+        for identifier in iterate_all_tables(lake.namespace, where):
             # A namespace that was created after the first read is not in the tree.
-            if parent in known:
-                known[parent].tables.append(name)
+            if identifier[:-1] in known:
+                known[identifier[:-1]].tables.append(identifier[-1])
     if depth is not None:
         _cut(top, depth)
     return top

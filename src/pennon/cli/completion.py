@@ -56,18 +56,18 @@ def _session(context: typer.Context) -> Session:
 def _find_addresses(session: Session, incomplete: str, *, with_tables: bool) -> list[str]:
     if "://" in session.connection().properties["root"]:
         return []
-    with session.catalog() as catalog:
+    with session.lake() as lake:
         from pennon import addresses
-        from pennon.directory import namespaces
-        from pennon.directory.lookup import listing
+        from pennon.catalog_pages import iterate_namespaces, iterate_tables
 
         separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
         typed, _, begun = incomplete.rpartition(separator)
         where = addresses.parse_namespace(typed or None)
         prefix = incomplete.removesuffix(begun)
-        found = [f"{prefix}{name}{separator}" for name in namespaces.list_children(catalog, where, None, None)[0]]
+        children = iterate_namespaces(lake.namespace, where, recursive=False)
+        found = [f"{prefix}{identifier[-1]}{separator}" for identifier in children]
         if with_tables:
-            names, _ = listing.list_tables(catalog, where, None, None, include_declared=True)
+            names = [identifier[-1] for identifier in iterate_tables(lake.namespace, where)]
             # A name with dots needs the form with slashes.
             found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
     plain = [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]

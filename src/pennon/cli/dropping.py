@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+import lance_namespace as sdk
+
 from pennon import addresses
-from pennon.cli.table_access import namespace_exists
-from pennon.directory import namespaces, protection
+from pennon.catalog_pages import iterate_namespaces, iterate_tables
+from pennon.cli.session import find_directory
+from pennon.directory import protection
 from pennon.directory.clock import to_datetime
-from pennon.directory.lifecycle import drop as tables_dropping
-from pennon.directory.lifecycle import dropped
-from pennon.directory.lifecycle import purge as catalog_purge
 from pennon.directory.lookup.directories import look_at
 from pennon.directory.manifest import NAMESPACE
 from pennon.directory.manifest_tables import trash
@@ -23,16 +24,19 @@ from pennon.errors import (
     NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedOperationError,
 )
 from pennon.identifiers import ROOT, Identifier, object_id
-from pennon.modes import DropBehavior, DropMode
-from pennon.results import TableStatus
+from pennon.results import PurgeReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from pennon.api import LakeCatalog
     from pennon.directory.catalog import Catalog
-    from pennon.results import PurgeReport
+    from pennon.directory.manifest import Row
+    from pennon.directory.manifest_tables.trash import TrashEntry
+    from pennon.results import DroppedTable
 
 _ALWAYS = datetime.max.replace(tzinfo=timezone.utc)
 
@@ -41,9 +45,10 @@ _ALWAYS = datetime.max.replace(tzinfo=timezone.utc)
 class DropCommand:
     """The options of a drop."""
 
+    namespace: bool
     cascade: bool
-    ttl_ms: int | None
-    """How long what is dropped is kept; None if a server decides."""
+    ttl: str | None
+    """How long what is dropped is kept; None if the catalog decides."""
     purge: bool
     force: bool
 
@@ -59,19 +64,19 @@ class PurgeSelection:
 
 
 def require_droppable(
-    catalog: Catalog, identifiers: Sequence[Identifier], *, namespace: bool, if_exists: bool, options: DropCommand
+    lake: LakeCatalog, identifiers: Sequence[Identifier], *, if_exists: bool, options: DropCommand
 ) -> list[Identifier]:
     """Return the objects to drop, after a check that all of them exist and may be dropped.
 
-    With `if_exists`, those that do not exist are left out.
+    With `if_exists`, those that do not exist are left out. A server checks itself what protects them.
     """
     found = []
     for identifier in dict.fromkeys(identifiers):
         try:
-            if namespace:
-                _require_droppable_namespace(catalog, identifier, options)
+            if options.namespace:
+                _require_droppable_namespace(lake, identifier, options)
             else:
-                _require_droppable_table(catalog, identifier, options)
+                _require_droppable_table(lake, identifier, options)
         except (TableNotFoundError, NamespaceNotFoundError):
             if not if_exists:
                 raise
@@ -80,30 +85,30 @@ def require_droppable(
     return found
 
 
-def drop_object(catalog: Catalog, identifier: Identifier, *, namespace: bool, options: DropCommand) -> dict[str, Any]:
+def drop_object(lake: LakeCatalog, identifier: Identifier, options: DropCommand) -> dict[str, Any]:
     """Drop one object and return a document about it."""
-    ttl_ms = catalog.settings.drop_ttl_ms if options.ttl_ms is None else options.ttl_ms
-    if namespace:
-        behavior = DropBehavior.CASCADE if options.cascade else DropBehavior.RESTRICT
-        namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=ttl_ms, force=options.force)
+    if options.namespace:
+        lake.drop_namespace(identifier, cascade=options.cascade, ttl=options.ttl, force=options.force)
         return {"id": list(identifier)}
-    if options.purge:
-        gone = tables_dropping.drop_and_purge(catalog, identifier, force=options.force)
-    else:
-        gone = tables_dropping.drop(catalog, identifier, ttl_ms, force=options.force)
-    return {
-        "id": list(identifier),
-        "location": catalog.format_location(gone.location),
-        "drop_id": None if options.purge else gone.record.deletion_id,
-    }
+    location = lake.namespace.describe_table(sdk.DescribeTableRequest(id=list(identifier))).location
+    lake.drop(identifier, ttl=options.ttl, purge=options.purge, force=options.force)
+    drop_id = None
+    if not options.purge:
+        # An Iceberg server may keep what is dropped itself.
+        with suppress(UnsupportedOperationError):
+            drop_id = lake.namespace.table_status(identifier).deletion_id
+    return {"id": list(identifier), "location": location, "drop_id": drop_id}
 
 
-def list_trash(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
+def list_trash(lake: LakeCatalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
     """Return what was dropped from a namespace and those below it: namespaces, then tables, by name and time."""
-    found = dropped.list_purgeable(catalog) if due else dropped.list_everything(catalog)
-    tables = [table for table in found if tuple(table.id[: len(below)]) == below]
-    if detailed:
-        tables = dropped.measure_tables(catalog, tables)
+    namespaces = _dropped_namespaces(lake, below, due=due)
+    tables: Sequence[DroppedTable] = ()
+    if due:
+        purgeable = lake.namespace.list_purgable_tables(detailed=detailed)
+        tables = [table for table in purgeable if tuple(table.id[: len(below)]) == below]
+    elif not namespaces or lake.has_namespace(below):
+        tables = lake.trash(below, detailed=detailed)
     content = [
         {
             "type": "table",
@@ -119,83 +124,125 @@ def list_trash(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool
         }
         for table in tables
     ]
-    return [*_dropped_namespaces(catalog, below, due=due), *content]
+    return [*namespaces, *content]
 
 
-def purge_selected(
-    catalog: Catalog, selection: PurgeSelection, *, dry_run: bool, progress: Callable[..., None] | None = None
-) -> PurgeReport:
+def purge_selected(lake: LakeCatalog, selection: PurgeSelection, *, dry_run: bool) -> PurgeReport:
     """Purge the selected tables and return the report. A dry run only reports what would be purged."""
-    if selection.identifiers:
-        return catalog_purge.purge_these(
-            catalog, selection.identifiers, selection.drop_id, dry_run=dry_run, force=selection.force, progress=progress
-        )
-    return catalog_purge.purge_all(catalog, selection.before, dry_run=dry_run, force=False, progress=progress)
+    if not selection.identifiers:
+        return lake.purge(before=selection.before, dry_run=dry_run)
+    reports = [
+        lake.purge(one, drop_id=selection.drop_id, force=selection.force, dry_run=dry_run)
+        for one in selection.identifiers
+    ]
+    return PurgeReport(
+        dry_run,
+        [table for report in reports for table in report.tables],
+        [table for report in reports for table in report.kept],
+    )
 
 
 def require_restorable(
-    catalog: Catalog, identifier: Identifier, target: Identifier | None, drop_id: str | None, *, namespace: bool
+    lake: LakeCatalog, identifier: Identifier, target: Identifier | None, drop_id: str | None
 ) -> dict[str, Any]:
-    """Return what would be restored. Raises the errors that a restore would, as far as it can check."""
+    """Return what restoring a table would do. Raises the errors that a restore would, as far as it can check."""
     wanted = target or identifier
-    if namespace:
-        entries = [] if catalog.manifest is None else catalog.manifest.read(trash.list_entries)
-        drops = [
-            entry
-            for entry in entries
-            if entry.original.object_type == NAMESPACE
-            and entry.identifier == identifier
-            and drop_id in {None, entry.deletion_id, entry.deletion.group}
-        ]
-        if not drops:
-            raise NamespaceNotFoundError(f"Namespace '{addresses.format_address(identifier)}' is not dropped")
-        if namespace_exists(catalog, identifier):
-            raise NamespaceAlreadyExistsError(f"The name '{addresses.format_address(identifier)}' is in use again")
-        return {}
-    found = dropped.list_drops(catalog, identifier, drop_id)
+    found = [table for table in lake.trash() if tuple(table.id) == identifier and drop_id in {None, table.deletion_id}]
     if not found:
         raise TableNotFoundError(f"Table '{addresses.format_address(identifier)}' is not dropped")
-    catalog.resolver.require_namespace(wanted[:-1])
-    if dropped.status(catalog, wanted).status == TableStatus.EXISTS or namespace_exists(catalog, wanted):
+    if not lake.has_namespace(wanted[:-1]):
+        raise NamespaceNotFoundError(f"Namespace not found: '{addresses.format_address(wanted[:-1])}'")
+    if wanted in lake or lake.has_namespace(wanted):
         raise TableAlreadyExistsError(
             f"The name '{addresses.format_address(wanted)}' is in use again: choose another one with --as"
         )
     return {"location": max(found, key=lambda table: table.dropped_at).location}
 
 
-def _require_droppable_table(catalog: Catalog, identifier: Identifier, options: DropCommand) -> None:
-    found = catalog.resolver.table(identifier)
-    if found.row is not None:
-        protection.require_unprotected(found.row, force=options.force)
-    directory = found.directory or look_at(catalog.store, found.location)
-    protection.require_unprotected_directory(identifier, directory, force=options.force)
+def require_restorable_namespace(lake: LakeCatalog, identifier: Identifier, drop_id: str | None) -> None:
+    """Raise the errors that restoring a namespace would, as far as a directory can check."""
+    catalog = find_directory(lake)
+    if catalog is None:
+        raise UnsupportedOperationError("Only a directory can tell what restoring a namespace would do: omit --dry-run")
+    shown = addresses.format_address(identifier)
+    drops = [
+        entry
+        for entry in _list_dropped_namespaces(catalog)
+        if entry.identifier == identifier and drop_id in {None, entry.deletion_id, entry.deletion.group}
+    ]
+    if not drops:
+        raise NamespaceNotFoundError(f"Namespace '{shown}' is not dropped")
+    if lake.has_namespace(identifier):
+        raise NamespaceAlreadyExistsError(f"The name '{shown}' is in use again")
 
 
-def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, options: DropCommand) -> None:
+def _require_droppable_table(lake: LakeCatalog, identifier: Identifier, options: DropCommand) -> None:
+    try:
+        lake.table(identifier)
+    except (TableNotFoundError, NamespaceNotFoundError) as error:
+        if not lake.has_namespace(identifier):
+            raise
+        shown = addresses.format_address(identifier)
+        raise InvalidInputError(
+            f"'{shown}' is a namespace: drop it with 'pennon drop {shown} --namespace', and with --cascade if it has "
+            "contents"
+        ) from error
+    catalog = find_directory(lake)
+    if catalog is not None:
+        found = catalog.resolver.table(identifier)
+        if found.row is not None:
+            protection.require_unprotected(found.row, force=options.force)
+        directory = found.directory or look_at(catalog.store, found.location)
+        protection.require_unprotected_directory(identifier, directory, force=options.force)
+
+
+def _require_droppable_namespace(lake: LakeCatalog, identifier: Identifier, options: DropCommand) -> None:
     if identifier == ROOT:
         raise InvalidInputError("The root namespace cannot be dropped")
-    manifest = catalog.require_manifest("drop --namespace")
-    catalog.resolver.require_namespace(identifier)
-    key = object_id(identifier)
-    rows = manifest.read_whole(lambda snapshot: [snapshot.get(one) for one in (key, *snapshot.descendants(key))])
-    if len(rows) > 1 and not options.cascade:
-        raise NamespaceNotEmptyError(
-            f"Namespace '{addresses.format_address(identifier)}' is not empty: use --cascade to drop its contents, too"
-        )
-    for row in rows:
-        if row is not None:
+    shown = addresses.format_address(identifier)
+    if not lake.has_namespace(identifier):
+        if identifier in lake:
+            raise InvalidInputError(f"'{shown}' is a table: drop it with 'pennon drop {shown}'")
+        raise NamespaceNotFoundError(f"Namespace not found: '{shown}'{lake.suggest_similar(identifier)}")
+    inside = next(iterate_tables(lake.namespace, identifier), None) or next(
+        iterate_namespaces(lake.namespace, identifier, recursive=False), None
+    )
+    if inside is not None and not options.cascade:
+        raise NamespaceNotEmptyError(f"Namespace '{shown}' is not empty: use --cascade to drop its contents, too")
+    catalog = find_directory(lake)
+    if catalog is not None:
+        for row in _load_rows(catalog, identifier):
             protection.require_unprotected(row, force=options.force)
 
 
-def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> list[dict[str, Any]]:
+def _load_rows(catalog: Catalog, identifier: Identifier) -> list[Row]:
+    """Return the rows of a namespace and everything in it."""
+    key = object_id(identifier)
+    rows = catalog.require_manifest("drop --namespace").read_whole(
+        lambda snapshot: [snapshot.get(one) for one in (key, *snapshot.descendants(key))]
+    )
+    return [row for row in rows if row is not None]
+
+
+def _list_dropped_namespaces(catalog: Catalog) -> Iterator[TrashEntry]:
     if catalog.manifest is None:
+        return
+    for entry in catalog.manifest.read(trash.list_entries):
+        if entry.original.object_type == NAMESPACE:
+            yield entry
+
+
+def _dropped_namespaces(lake: LakeCatalog, below: Identifier, *, due: bool) -> list[dict[str, Any]]:
+    """Return the dropped namespaces of a directory. Other catalogs do not list them."""
+    catalog = find_directory(lake)
+    if catalog is None:
         return []
     now = datetime.now(timezone.utc)
     found = []
-    for entry in catalog.manifest.read(trash.list_entries):
+    for entry in _list_dropped_namespaces(catalog):
         fault = entry.deletion.fault
         until = _ALWAYS if fault else to_datetime(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms)
-        if entry.original.object_type != NAMESPACE or entry.identifier[: len(below)] != below or (due and until > now):
+        if entry.identifier[: len(below)] != below or (due and until > now):
             continue
         found.append(
             {

@@ -6,22 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import lance_namespace as sdk
+
 from pennon.cli.output import Column
 from pennon.cli.terminal_text import format_line
 from pennon.cli.values import format_time
-from pennon.directory import namespaces
-from pennon.directory.lookup import describe, listing
-from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError, translate_errors
+from pennon.errors import InvalidInputError, InvalidTableStateError, NamespaceNotFoundError
 from pennon.identifiers import Identifier, split_object_id
-from pennon.paging import encode_token, fetch_page
 from pennon.progress import show_progress
-from pennon.table.version_summary import summarize_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from pennon.directory.catalog import Catalog
+    from pennon.api import LakeCatalog
 
 NAMESPACE, TABLE = "namespace", "table"
 COLUMNS = [
@@ -68,7 +66,7 @@ class TableDetails:
 
 
 def list_entries(
-    catalog: Catalog, where: Identifier, token: str | None, limit: int | None, *, recursive: bool
+    lake: LakeCatalog, where: Identifier, token: str | None, limit: int | None, *, recursive: bool
 ) -> tuple[list[ListingEntry], str | None]:
     """Return a page of a namespace's children, namespaces first, or of all tables below it, and the next token.
 
@@ -76,43 +74,49 @@ def list_entries(
     """
     try:
         if recursive:
-            ids, next_token = listing.list_all_tables(catalog, where, token, limit, include_declared=True)
-            return [ListingEntry(TABLE, split_object_id(key)) for key in ids], next_token
-        chosen, next_token = fetch_page(
-            lambda after, most: _list_keys(catalog, where, after, most), token, limit, takes_names=False
-        )
+            request = sdk.ListTablesRequest(id=list(where), limit=limit, page_token=token)
+            page = lake.namespace.list_all_tables(request)
+            return [ListingEntry(TABLE, split_object_id(key)) for key in page.tables], page.page_token
+        return _list_children(lake, where, token, limit)
     except NamespaceNotFoundError:
-        if not _is_table(catalog, where):
+        if where not in lake:
             raise
         return [ListingEntry(TABLE, where)], None
-    parts = (key.partition("/") for key in chosen)
-    return [ListingEntry(kind, (*where, name)) for kind, _, name in parts], next_token
 
 
-def _list_keys(catalog: Catalog, where: Identifier, after: str, most: int | None) -> list[str]:
-    """Return the type and name of each child after one, namespaces first. Names contain no slashes."""
-    kind, _, name = after.partition("/")
+def _list_children(
+    lake: LakeCatalog, where: Identifier, token: str | None, limit: int | None
+) -> tuple[list[ListingEntry], str | None]:
+    """Return a page of children. Its token has the type of the next entry, and the catalog's token for that type."""
+    kind, _, inner = (token or "").partition("/")
     if kind not in {"", NAMESPACE, TABLE}:
-        raise InvalidInputError(f"Bad page token: {after!r} is not an entry")
-    token = encode_token(name) if name else None
-    keys = []
+        raise InvalidInputError(f"Bad page token {token!r}")
+    found: list[ListingEntry] = []
     if kind != TABLE:
-        inner, _ = namespaces.list_children(catalog, where, token, most)
-        keys, token = [f"{NAMESPACE}/{one}" for one in inner], None
-    if most is None or len(keys) < most:
-        missing = None if most is None else most - len(keys)
-        names, _ = listing.list_tables(catalog, where, token, missing, include_declared=True)
-        keys += [f"{TABLE}/{one}" for one in names]
-    return keys
+        request = sdk.ListNamespacesRequest(id=list(where), limit=limit, page_token=inner or None)
+        children = lake.namespace.list_namespaces(request)
+        found += [ListingEntry(NAMESPACE, (*where, name)) for name in children.namespaces]
+        if children.page_token:
+            return found, f"{NAMESPACE}/{children.page_token}"
+        inner = ""
+    missing = None if limit is None else limit - len(found)
+    # One table is asked for even if the page is full, to know whether there is another page.
+    listed = lake.namespace.list_tables(
+        sdk.ListTablesRequest(id=list(where), limit=missing if missing is None else max(missing, 1), page_token=inner)
+    )
+    if missing == 0:
+        return found, f"{TABLE}/" if listed.tables and limit else None
+    found += [ListingEntry(TABLE, (*where, name)) for name in listed.tables]
+    return found, f"{TABLE}/{listed.page_token}" if listed.page_token else None
 
 
-def load_details(catalog: Catalog, found: Sequence[ListingEntry]) -> dict[Identifier, TableDetails]:
+def load_details(lake: LakeCatalog, found: Sequence[ListingEntry]) -> dict[Identifier, TableDetails]:
     """Return the details of tables, opened several at a time. A table that cannot be opened has its error."""
     pool = ThreadPoolExecutor(_OPENED_AT_ONCE)
     looked = {}
     try:
         with show_progress("opening tables", len(found)) as advance:
-            opening = {entry.id: pool.submit(_load_details, catalog, entry.id) for entry in found}
+            opening = {entry.id: pool.submit(_load_details, lake, entry.id) for entry in found}
             for identifier, future in opening.items():
                 looked[identifier] = future.result()
                 advance(1)
@@ -133,21 +137,11 @@ def format_cells(found: TableDetails | None) -> list[str]:
     return [str(found.version), f"{found.rows:,}", str(found.columns), format_time(found.changed)]
 
 
-def _load_details(catalog: Catalog, identifier: Identifier) -> TableDetails:
+def _load_details(lake: LakeCatalog, identifier: Identifier) -> TableDetails:
     try:
-        with translate_errors(f"opening {identifier[-1]!r}"):
-            _, dataset = describe.open_table(catalog, identifier)
-            if dataset is None:
-                return TableDetails()
-            state = summarize_version(dataset)
-            return TableDetails(state.version, state.rows, len(dataset.schema), state.changed)
+        found = lake.table(identifier).summary()
+    except InvalidTableStateError:
+        return TableDetails()
     except Exception as error:  # noqa: BLE001 - one damaged table must not hide the others
         return TableDetails(error=str(error))
-
-
-def _is_table(catalog: Catalog, identifier: Identifier) -> bool:
-    try:
-        catalog.resolver.table(identifier)
-    except (NamespaceNotFoundError, TableNotFoundError, IndexError):
-        return False
-    return True
+    return TableDetails(found.version, found.rows, found.columns, found.committed_at)

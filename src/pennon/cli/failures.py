@@ -77,7 +77,7 @@ _UNREACHABLE = re.compile(
     re.IGNORECASE,
 )
 # Positions in the sources of libraries, and their debug output.
-_NOISE = re.compile(r"\s*Debug source:.*|,? ?\S*/rust/\S+\.rs:\d+(:\d+)?", re.DOTALL)
+_NOISE = re.compile(r"\s*Debug source:.*|,? ?\S*/rust/\S+\.rs:\d+(:\d+)?|Invalid user input: ", re.DOTALL)
 _LONGEST = 600
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
 from pennon.cli.output import Column, Note, Table
-from pennon.cli.session import REST
 from pennon.cli.spark_start import start_spark
 from pennon.cli.status_line import show_status
 from pennon.cli.values import format_cell, format_size, to_json_value
@@ -44,9 +43,8 @@ def open_lake(
         raise CommandFailure("--master and --remote exclude each other")
     with show_status("Opening the catalog") as status:
         connection = session.connection()
-        if connection.impl not in {"iceberg", REST}:
-            with session.catalog():
-                pass
+        with session.lake():
+            pass
         from pennon.spark import attach
         from pennon.spark.address import Address
         from pennon.spark.jobs.table_selection import require_existing

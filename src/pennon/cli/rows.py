@@ -18,6 +18,7 @@ from pennon.cli.values import format_cell, to_json_value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pennon.api import LakeTable
     from pennon.identifiers import Identifier
 
 app = new_app()
@@ -36,29 +37,20 @@ def head(
     branch: Branch = None,
 ) -> None:
     """Show the first rows of a table."""
-    wanted = None if columns is None else split_names(columns)
-    with session.catalog_or_server() as opened:
-        from pennon import addresses
-        from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
-        from pennon.directory.catalog import Catalog
-        from pennon.table.requirements import require_bounded
+    with session.lake() as lake:
+        from pennon.cli.table_access import translate_failures
 
         with translate_failures("head", table):
-            identifier = addresses.parse_table(table)
-            if isinstance(opened, Catalog):
-                dataset = open_table(opened, table, version=version, tag=tag, branch=branch)
-                _require_columns(wanted, dataset.schema)
-                require_bounded(identifier, where)
-                with translate_scan_errors(where):
-                    rows = dataset.scanner(columns=wanted, filter=where, limit=limit).to_table()
-                opened_version: int | None = int(dataset.version)
-            else:
-                from pennon.cli import remote
-
-                rows, opened_version = remote.read_rows(
-                    opened, identifier, columns=wanted, where=where, limit=limit, selected=(version, tag, branch)
-                )
-    _show_rows(session, identifier, opened_version, rows, limit)
+            opened = lake[table].at(version, tag=tag, branch=branch)
+            # Others may change the table before its rows are read.
+            number = opened.version
+            found = _pin(opened, number, branch, tag).search().limit(limit)
+            if columns is not None:
+                found = found.select(split_names(columns))
+            if where is not None:
+                found = found.where(where)
+            rows = found.to_arrow()
+    _show_rows(session, opened.identifier, number, rows, limit)
 
 
 @command(app, "count", examples=["pennon count prod.events", "pennon count prod.events --where \"day = '2026-01-31'\""])
@@ -72,27 +64,14 @@ def count(
     branch: Branch = None,
 ) -> None:
     """Count the rows of a table."""
-    with session.catalog_or_server() as opened:
-        from pennon import addresses
-        from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
-        from pennon.directory.catalog import Catalog
-        from pennon.table.requirements import require_bounded
+    with session.lake() as lake:
+        from pennon.cli.table_access import translate_failures
 
         with translate_failures("count", table):
-            identifier = addresses.parse_table(table)
-            if isinstance(opened, Catalog):
-                dataset = open_table(opened, table, version=version, tag=tag, branch=branch)
-                require_bounded(identifier, where)
-                with translate_scan_errors(where):
-                    rows = int(dataset.count_rows(filter=where))
-                opened_version: int | None = int(dataset.version)
-            else:
-                from pennon.cli import remote
-
-                rows, opened_version = remote.count_rows(
-                    opened, identifier, where=where, selected=(version, tag, branch)
-                )
-        document = {"id": list(identifier), "version": opened_version, "rows": rows}
+            opened = lake[table].at(version, tag=tag, branch=branch)
+            number = opened.version
+            rows = _pin(opened, number, branch, tag).count(where)
+    document = {"id": list(opened.identifier), "version": number, "rows": rows}
     session.output.show(document, lambda: [Note(f"{rows:,}")])
 
 
@@ -216,12 +195,9 @@ def _parse_vector(text: str) -> list[Any]:
     return found
 
 
-def _require_columns(wanted: list[str] | None, schema: "pa.Schema") -> None:
-    from pennon.errors import InvalidInputError
-
-    for name in wanted or ():
-        if name.partition(".")[0] not in schema.names:
-            raise InvalidInputError(f"The table has no column {name!r}; its columns are: {', '.join(schema.names)}")
+def _pin(table: "LakeTable", version: int, branch: str | None, tag: str | None) -> "LakeTable":
+    """Return a table at the version that it has now. A tag does not move, and may be on a branch."""
+    return table if tag is not None else table.at(version, branch=branch)
 
 
 def _is_number(kind: "pa.DataType") -> bool:

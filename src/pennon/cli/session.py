@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.cli import secrets
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Output
-from pennon.cli.settings import DEFAULT_IMPL, Connection, Options, resolve_connection
+from pennon.cli.settings import Connection, Options, resolve_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from pennon.catalog_namespace import CatalogNamespace
     from pennon.directory import DirectoryNamespace
     from pennon.directory.catalog import Catalog
-    from pennon.rest import RestNamespace
-
-REST = "rest"
 
 
 @dataclass
@@ -42,56 +39,10 @@ class Session:
         return connection
 
     @contextmanager
-    def catalog(self, *, creates: bool = False) -> Iterator[Catalog]:
-        """Open the catalog, and close it at the end. The root must exist unless the command `creates` objects."""
-        connection = self.connection()
-        from pennon.config import DirectorySettings
-        from pennon.connection import KNOWN
-        from pennon.directory.catalog import open_catalog
-        from pennon.errors import InvalidInputError, UnsupportedOperationError
-        from pennon.store import open_store
-        from pennon.store.root import make_root_absolute
-
-        if connection.impl == REST:
-            raise UnsupportedOperationError(
-                "This command needs the catalog itself ('dir'), not a server; on a server, use ls, info, head, count, "
-                "drop, undrop, trash, purge, and the commands of Spark"
-            )
-        if connection.impl == "iceberg":
-            raise UnsupportedOperationError(
-                "This command supports only directory namespaces ('dir'); on an Iceberg REST catalog, use 'pennon run' "
-                "and 'pennon jobs'"
-            )
-        if connection.impl != DEFAULT_IMPL:
-            raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {KNOWN}")
-        settings = DirectorySettings.from_properties(connection.properties)
-        store = open_store(make_root_absolute(settings.root), settings.storage_options)
-        if store.is_local:
-            _require_directory(Path(store.identity()), creates=creates)
-        catalog = open_catalog(settings, store)
-        try:
-            yield catalog
-        finally:
-            catalog.close()
-
-    @contextmanager
-    def catalog_or_server(self) -> Iterator[Catalog | RestNamespace]:
-        """Open the catalog, or the client of the server that has it, and close it at the end."""
-        connection = self.connection()
-        if connection.impl != REST:
-            with self.catalog() as catalog:
-                yield catalog
-            return
-        from pennon.connection import connect
-
-        with connect("rest", connection.properties) as client:
-            yield client
-
-    @contextmanager
-    def lake(self) -> Iterator[LakeCatalog]:
+    def lake(self, *, creates: bool = False) -> Iterator[LakeCatalog]:
         """Open the catalog by the Python API, whatever its implementation, and close it at the end.
 
-        The root of a directory namespace must exist.
+        The root of a directory namespace must exist unless the command `creates` objects.
         """
         connection = self.connection()
         from pennon.api.catalog import LakeCatalog
@@ -100,7 +51,7 @@ class Session:
 
         with LakeCatalog(connect(connection.impl, connection.properties)) as opened:
             if isinstance(opened.namespace, DirectoryNamespace):
-                _require_root(opened.namespace)
+                _require_root(opened.namespace, creates=creates)
             yield opened
 
     @contextmanager
@@ -116,19 +67,22 @@ class Session:
             if isinstance(namespace, RestNamespace):
                 raise UnsupportedOperationError(f"{namespace!r} is served already: name the catalog that it serves")
             if isinstance(namespace, DirectoryNamespace):
-                _require_root(namespace)
+                _require_root(namespace, creates=False)
             yield namespace
 
 
-def _require_root(namespace: DirectoryNamespace) -> None:
+def find_directory(lake: LakeCatalog) -> Catalog | None:
+    """Return the catalog of a directory namespace, for what the interface of the SDK does not show; None for others."""
+    from pennon.directory import DirectoryNamespace
+
+    return lake.namespace.catalog if isinstance(lake.namespace, DirectoryNamespace) else None
+
+
+def _require_root(namespace: DirectoryNamespace, *, creates: bool) -> None:
+    """Raise CommandFailure if the root on a disk is not a directory: a missing root is usually a mistyped one."""
     store = namespace.catalog.store
-    if store.is_local:
-        _require_directory(Path(store.identity()), creates=False)
-
-
-def _require_directory(root: Path, *, creates: bool) -> None:
-    """Raise CommandFailure if the root is not a directory: a missing root is usually a mistyped one."""
-    if root.is_dir():
+    root = Path(store.identity())
+    if not store.is_local or root.is_dir():
         return
     if root.exists():
         raise CommandFailure(f"The root {str(root)!r} is a file, not a directory")

@@ -1,4 +1,4 @@
-"""Open tables for a command, and translate errors of the catalog."""
+"""Errors of the catalog, as commands report them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,10 @@ from typing import TYPE_CHECKING
 
 from pennon import addresses
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.directory.lookup import describe
-from pennon.errors import (
-    InvalidInputError,
-    InvalidTableStateError,
-    NamespaceNotFoundError,
-    TableNotFoundError,
-    translate_errors,
-)
+from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from lance import LanceDataset
-
-    from pennon.directory.catalog import Catalog
-    from pennon.identifiers import Identifier
-
-_USERS_FAULT = "invalid user input"
 
 
 @contextmanager
@@ -39,35 +25,3 @@ def translate_failures(command: str, address: str | None = None) -> Iterator[Non
         if not hint:
             raise
         raise CommandFailure(f"{error}{hint}", ExitCode.NOT_FOUND) from error
-
-
-def namespace_exists(catalog: Catalog, identifier: Identifier) -> bool:
-    """Return True if the namespace exists."""
-    try:
-        catalog.resolver.require_namespace(identifier)
-    except NamespaceNotFoundError:
-        return False
-    return True
-
-
-def open_table(
-    catalog: Catalog, address: str, *, version: int | None = None, tag: str | None = None, branch: str | None = None
-) -> LanceDataset:
-    """Open a table at a version, tag or branch. Raises InvalidTableStateError if it is only declared."""
-    identifier = addresses.parse_table(address)
-    _, dataset = describe.open_table(catalog, identifier, version=version, tag=tag, branch=branch)
-    if dataset is None:
-        raise InvalidTableStateError(f"Table '{addresses.format_address(identifier)}' is declared and has no data yet")
-    return dataset
-
-
-@contextmanager
-def translate_scan_errors(where: str | None) -> Iterator[None]:
-    """Translate Lance's errors about a filter or columns to InvalidInputError."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        if _USERS_FAULT not in str(error).lower():
-            raise
-        what = f"the filter {where!r}" if where is not None else "the columns"
-        raise InvalidInputError(f"Lance cannot parse {what}: {error}") from error

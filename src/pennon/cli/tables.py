@@ -1,6 +1,7 @@
 """The commands `schema`, `create`, `append` and `rename`."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,13 +19,18 @@ from pennon.cli.arguments import (
     require_delimiter,
 )
 from pennon.cli.commands import command, new_app
-from pennon.cli.completion import complete_address
+from pennon.cli.completion import complete_address, complete_values
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
 from pennon.cli.settings import parse_pairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pennon.api import LakeCatalog
+    from pennon.directory.catalog import Catalog
+    from pennon.identifiers import Identifier
+    from pennon.modes import CreateMode
 
 app = new_app()
 
@@ -34,21 +40,19 @@ def schema(
     session: Session, table: TableArgument, *, version: Version = None, tag: Tag = None, branch: Branch = None
 ) -> None:
     """Show the columns of a table."""
-    with session.catalog() as catalog:
-        from pennon import addresses
-        from pennon.cli.table_access import open_table, translate_failures
+    with session.lake() as lake:
+        from pennon.cli.table_access import translate_failures
 
         with translate_failures("schema", table):
-            dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
-            fields, opened_version = list(dataset.schema), int(dataset.version)
-        identifier = addresses.parse_table(table)
+            opened = lake[table].at(version, tag=tag, branch=branch)
+            number, fields = opened.version, list(opened.schema)
 
     def view() -> Iterable[Block]:
         rows = [row for field in fields for row in _field_rows(field, 0)]
         yield Table([Column("column", whole=True), Column("type", "cyan"), Column("null")], rows, empty="no columns")
 
     content = [_field_document(field) for field in fields]
-    session.output.show({"id": list(identifier), "version": opened_version, "fields": content}, view)
+    session.output.show({"id": list(opened.identifier), "version": number, "fields": content}, view)
 
 
 @command(
@@ -62,7 +66,11 @@ def create(
     files: Files,
     *,
     mode: Annotated[
-        str, typer.Option(help="If it exists: create fails, exist_ok keeps it, overwrite writes a new version.")
+        str,
+        typer.Option(
+            help="If it exists: create fails, exist_ok keeps it, overwrite writes a new version.",
+            autocompletion=complete_values("create", "exist_ok", "overwrite"),
+        ),
     ] = "create",
     format_: Format = None,
     delimiter: Delimiter = None,
@@ -72,17 +80,19 @@ def create(
     """Create a table from Parquet, CSV, JSON or Arrow files."""
     given = parse_pairs(properties or (), "--set")
     require_delimiter(delimiter)
-    with session.catalog(creates=True) as catalog:
+    with session.lake(creates=True) as lake:
         from pennon import addresses, modes
         from pennon.cli import sources
+        from pennon.cli.session import find_directory
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.lifecycle import create
 
         with translate_failures("create", table):
             identifier = addresses.parse_table(table)
             wanted = modes.parse_mode(mode, modes.CreateMode.CREATE)
+            catalog = find_directory(lake)
+            is_new = dry_run and catalog is not None and _is_new(catalog)
             # Check before reading: files may be large.
-            there = _require_creatable(catalog, identifier, wanted)
+            there = _require_creatable(lake, identifier, wanted)
             version = None
             if there and wanted is modes.CreateMode.EXIST_OK:
                 rows, columns = None, None
@@ -90,21 +100,22 @@ def create(
                 with sources.read_table(files, format_, delimiter=delimiter) as data:
                     rows, columns = data.num_rows, data.num_columns
                     if not dry_run:
-                        made = create.create(catalog, identifier, data, wanted, properties=given or None)
-                        version = made.version
+                        version = lake.create_table(identifier, data, mode=mode, properties=given or None).version
     address = addresses.format_address(identifier)
 
     def view() -> Iterable[Block]:
         if rows is None:
             yield Note(f"table {address} already exists")
         elif dry_run:
-            yield Note(
-                f"table {address} would be {'overwritten' if there else 'created'}: {rows:,} rows, {columns} columns"
-            )
+            where = " in a new catalog" if is_new else ""
+            done = "overwritten" if there else "created"
+            yield Note(f"table {address} would be {done}{where}: {rows:,} rows, {columns} columns")
         else:
             yield Note(f"table {address}: {rows:,} rows, {columns} columns, version {version}")
 
     document = {"id": list(identifier), "created": rows is not None, "version": version, "rows": rows}
+    if dry_run:
+        document["new_catalog"] = is_new
     session.output.show({**document, "columns": columns, "dry_run": dry_run}, view)
 
 
@@ -166,45 +177,59 @@ def rename(
     dry_run: DryRun = False,
 ) -> None:
     """Rename a table, also into another namespace. No data is moved."""
-    with session.catalog() as catalog:
+    with session.lake() as lake:
         from pennon import addresses, modes
+        from pennon.cli.session import find_directory
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.lifecycle import register
 
         with translate_failures("rename", table):
             old, target = addresses.parse_table(table), addresses.parse_table(new)
-            catalog.require_manifest("rename")
-            if dry_run:
-                catalog.resolver.table(old)
-                if old != target:
-                    _require_creatable(catalog, target, modes.CreateMode.CREATE)
-            else:
-                register.rename(catalog, old, target)
+            catalog = find_directory(lake)
+            if catalog is not None:
+                catalog.require_manifest("rename")
+            lake.table(old)
+            if old != target:
+                _require_creatable(lake, target, modes.CreateMode.CREATE)
+            if not dry_run:
+                lake.rename(old, target)
     word = "would be renamed" if dry_run else "renamed"
     text = f"table {addresses.format_address(old)} {word} to {addresses.format_address(target)}"
     session.output.show({"id": list(old), "new_id": list(target), "dry_run": dry_run}, lambda: [Note(text)])
 
 
-def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
+def _require_creatable(lake: "LakeCatalog", identifier: "Identifier", mode: "CreateMode") -> bool:
     """Return True if the table exists. Raises the errors that creating it would, as far as it can check."""
+    import lance_namespace as sdk
+
     from pennon import addresses
-    from pennon.cli.table_access import namespace_exists
-    from pennon.errors import TableAlreadyExistsError, TableNotFoundError
+    from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError
     from pennon.modes import CreateMode
 
     shown = addresses.format_address(identifier)
-    catalog.resolver.require_namespace(identifier[:-1])
-    try:
-        found = catalog.resolver.table(identifier, look=True)
-    except TableNotFoundError:
-        if not namespace_exists(catalog, identifier):
-            return False
-        raise TableAlreadyExistsError(f"A namespace with that name already exists: '{shown}'") from None
-    if found.directory is not None and found.directory.is_only_declared:
-        return False
-    if mode is CreateMode.CREATE:
-        raise TableAlreadyExistsError(f"Table already exists: '{shown}'")
-    return True
+    parent = identifier[:-1]
+    if not lake.has_namespace(parent):
+        above = addresses.format_address(parent)
+        raise NamespaceNotFoundError(
+            f"Namespace not found: '{above}'{lake.suggest_similar(parent)}; create it with: "
+            f"pennon create-namespace {above}"
+        )
+    if identifier in lake:
+        described = lake.namespace.describe_table(sdk.DescribeTableRequest(id=list(identifier), check_declared=True))
+        if not described.is_only_declared and mode is CreateMode.CREATE:
+            raise TableAlreadyExistsError(f"Table already exists: '{shown}'")
+        return not described.is_only_declared
+    if lake.has_namespace(identifier):
+        raise TableAlreadyExistsError(f"A namespace with that name already exists: '{shown}'")
+    return False
+
+
+def _is_new(catalog: "Catalog") -> bool:
+    """Return True if there is nothing at the root yet."""
+    store = catalog.store
+    if store.is_local and not Path(store.identity()).is_dir():
+        return True
+    level = store.list_level()
+    return not level.directories and not level.files
 
 
 def _field_document(field: "pa.Field") -> dict[str, Any]:

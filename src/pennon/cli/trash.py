@@ -1,6 +1,6 @@
 """The commands `drop`, `undrop`, `trash` and `purge`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,7 @@ from pennon.cli.session import Session
 from pennon.cli.values import format_size, format_time
 
 if TYPE_CHECKING:
-    from pennon.results import PurgeReport
+    from pennon.cli.dropping import DropCommand
 
 app = new_app()
 
@@ -53,48 +53,36 @@ def drop(
         raise CommandFailure("--cascade is only for namespaces: use it with --namespace")
     if namespace and purge_:
         raise CommandFailure("--purge is only for tables: drop the namespace, then purge its tables")
-    with session.catalog_or_server() as opened:
+    with session.lake() as lake:
         from pennon import addresses, durations
         from pennon.cli import dropping
+        from pennon.cli.session import find_directory
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.catalog import Catalog
 
         with translate_failures("drop", addresses_[0] if len(addresses_) == 1 else None):
-            # The retention of a server is its own.
-            default_ms = opened.settings.drop_ttl_ms if isinstance(opened, Catalog) else None
+            catalog = find_directory(lake)
+            # Other catalogs have a retention of their own.
+            default_ms = None if catalog is None else catalog.settings.drop_ttl_ms
             kept_ms = default_ms if ttl is None else durations.parse_milliseconds(ttl, "--ttl")
-            options = dropping.DropCommand(cascade=cascade, ttl_ms=kept_ms, purge=purge_, force=force)
+            options = dropping.DropCommand(namespace=namespace, cascade=cascade, ttl=ttl, purge=purge_, force=force)
             read = addresses.parse_namespace if namespace else addresses.parse_table
-            chosen = [read(one) for one in addresses_]
-            if isinstance(opened, Catalog):
-                there = dropping.require_droppable(
-                    opened, chosen, namespace=namespace, if_exists=if_exists, options=options
-                )
-            else:
-                from pennon.cli import remote
-
-                there = remote.require_droppable(opened, chosen, namespace=namespace, if_exists=if_exists)
+            there = dropping.require_droppable(
+                lake, [read(one) for one in addresses_], if_exists=if_exists, options=options
+            )
             if there and not dry_run:
-                require_consent(_format_question(there, namespace=namespace, options=options), yes=yes)
+                require_consent(_format_question(there, options, kept_ms), yes=yes)
             results: list[dict[str, Any]] = []
             try:
-                for one in there:
-                    if dry_run:
-                        done: dict[str, Any] = {"id": list(one)}
-                    elif isinstance(opened, Catalog):
-                        done = dropping.drop_object(opened, one, namespace=namespace, options=options)
-                    else:
-                        done = remote.drop_object(opened, one, namespace=namespace, options=options, ttl=ttl)
-                    results.append(done)
+                results.extend(
+                    {"id": list(one)} if dry_run else dropping.drop_object(lake, one, options) for one in there
+                )
             finally:
                 # Report what was dropped, even if a later drop failed.
                 if results or not there:
-                    _show_dropped(session, results, namespace=namespace, options=options, dry_run=dry_run)
+                    _show_dropped(session, results, options, dry_run=dry_run)
 
 
-def _show_dropped(
-    session: Session, results: list[dict[str, Any]], *, namespace: bool, options: Any, dry_run: bool
-) -> None:
+def _show_dropped(session: Session, results: list[dict[str, Any]], options: "DropCommand", *, dry_run: bool) -> None:
     from pennon import addresses
 
     word = ("would be " if dry_run else "") + ("deleted permanently" if options.purge else "dropped")
@@ -104,7 +92,7 @@ def _show_dropped(
         if not results:
             yield Note("nothing to drop")
 
-    kind = "namespaces" if namespace else "tables"
+    kind = "namespaces" if options.namespace else "tables"
     session.output.show({kind: results, "purged": options.purge, "dry_run": dry_run}, view)
 
 
@@ -121,30 +109,24 @@ def undrop(
     """Restore a dropped table or namespace."""
     if namespace and as_ is not None:
         raise CommandFailure("--as is only for tables: a namespace is restored under its own name")
-    with session.catalog_or_server() as opened:
+    with session.lake() as lake:
         from pennon import addresses
         from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.catalog import Catalog
-        from pennon.directory.lifecycle import undrop
 
         with translate_failures("undrop", table):
             identifier = addresses.parse_namespace(table) if namespace else addresses.parse_table(table)
             target = None if as_ is None else addresses.parse_table(as_)
             document: dict[str, Any] = {"id": list(target or identifier), "dry_run": dry_run}
-            if not isinstance(opened, Catalog):
-                from pennon.cli import remote
-
-                document |= remote.undrop_object(
-                    opened, identifier, target, drop_id, namespace=namespace, dry_run=dry_run
-                )
+            if dry_run and namespace:
+                dropping.require_restorable_namespace(lake, identifier, drop_id)
             elif dry_run:
-                document |= dropping.require_restorable(opened, identifier, target, drop_id, namespace=namespace)
+                document |= dropping.require_restorable(lake, identifier, target, drop_id)
             elif namespace:
-                restored = undrop.undrop_namespace(opened, identifier, drop_id)
-                document["tables"] = [list(one) for one in restored]
+                restored = lake.undrop_namespace(identifier, drop_id=drop_id)
+                document["tables"] = [list(addresses.parse_table(one)) for one in restored]
             else:
-                document["location"] = opened.format_location(undrop.undrop(opened, identifier, target, drop_id))
+                document["location"] = lake.undrop(identifier, new_name=target, drop_id=drop_id).location
     word = "would be restored" if dry_run else "restored"
     text = f"{addresses.format_address(tuple(document['id']))} {word}"
     session.output.show(document, lambda: [Note(text)])
@@ -159,21 +141,14 @@ def trash(
     long: Annotated[bool, typer.Option("--long", "-l", help="Open each table, and show its rows and size.")] = False,
 ) -> None:
     """List dropped tables and namespaces."""
-    with session.catalog_or_server() as opened:
+    with session.lake() as lake:
         from pennon import addresses
         from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.catalog import Catalog
         from pennon.directory.retention import FIX
 
         with translate_failures("trash", namespace):
-            below = addresses.parse_namespace(namespace)
-            if isinstance(opened, Catalog):
-                found = dropping.list_trash(opened, below, due=due, detailed=long)
-            else:
-                from pennon.cli import remote
-
-                found = remote.list_trash(opened, below, due=due, detailed=long)
+            found = dropping.list_trash(lake, addresses.parse_namespace(namespace), due=due, detailed=long)
 
     def view() -> Iterable[Block]:
         columns = [Column("address", whole=True), Column("type", "cyan"), Column("dropped (UTC)"), Column("kept until")]
@@ -224,34 +199,22 @@ def purge(
         raise CommandFailure("--id needs exactly one table")
     if force and not tables:
         raise CommandFailure("--force needs the names of tables")
-    with session.catalog_or_server() as opened:
+    with session.lake() as lake:
         from pennon import addresses
         from pennon.cli import dropping
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.catalog import Catalog
-        from pennon.progress import show_progress
-
-        def purge_selected(*, dry_run: bool, progress: Callable[..., None] | None = None) -> "PurgeReport":
-            if isinstance(opened, Catalog):
-                return dropping.purge_selected(opened, selection, dry_run=dry_run, progress=progress)
-            from pennon.cli import remote
-
-            return remote.purge_selected(opened, selection, dry_run=dry_run, progress=progress)
 
         with translate_failures("purge", tables[0] if tables and len(tables) == 1 else None):
             identifiers = [addresses.parse_table(one) for one in tables or ()]
             selection = dropping.PurgeSelection(identifiers, drop_id, _parse_time(before), force=force)
-            planned = purge_selected(dry_run=True)
-            report = planned
+            report = planned = dropping.purge_selected(lake, selection, dry_run=True)
             if planned.tables and not dry_run:
                 total = sum(one.bytes for one in planned.tables)
                 names = _format_names([one.id for one in planned.tables])
                 require_consent(f"Delete {names} permanently ({format_size(total)})?", yes=yes)
-                with show_progress("purging", len(planned.tables)) as advance:
-                    report = purge_selected(dry_run=False, progress=lambda *_: advance(1))
-            elif not dry_run:
-                # This also purges dropped namespaces that are due.
-                report = purge_selected(dry_run=False)
+            if not dry_run:
+                # Without tables, this still purges dropped namespaces that are due.
+                report = dropping.purge_selected(lake, selection, dry_run=False)
 
     def view() -> Iterable[Block]:
         columns = [
@@ -290,17 +253,17 @@ def _format_kept_until(one: dict[str, Any]) -> str:
     return "purged with --force" if one["kept_because"] else format_time(one["purgeable_at"])
 
 
-def _format_question(there: list[Any], *, namespace: bool, options: Any) -> str:
-    what = _format_names([list(one) for one in there], "namespace" if namespace else "table")
+def _format_question(there: list[Any], options: "DropCommand", kept_ms: int | None) -> str:
+    what = _format_names([list(one) for one in there], "namespace" if options.namespace else "table")
     if options.purge:
         return f"Drop {what} and delete the data permanently?"
-    if namespace and not options.cascade:
+    if options.namespace and not options.cascade:
         return f"Drop {what}?"
-    inside = " with all its contents" if namespace else ""
-    if options.ttl_ms is None:
-        kept = "It can be restored as long as the server keeps it."
-    elif options.ttl_ms:
-        kept = f"It can be restored for {_format_duration(options.ttl_ms)}."
+    inside = " with all its contents" if options.namespace else ""
+    if kept_ms is None:
+        kept = "It can be restored as long as the catalog keeps it."
+    elif kept_ms:
+        kept = f"It can be restored for {_format_duration(kept_ms)}."
     else:
         kept = "It may be purged at once."
     return f"Drop {what}{inside}? {kept}"

@@ -1,6 +1,7 @@
 """The commands `versions`, `tag`, `restore` and `manage-versions`."""
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from pennon.cli.values import format_time
 app = new_app()
 
 _SHOWN = 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @command(app, "versions", examples=["pennon versions prod.events --long"])
@@ -34,37 +36,35 @@ def versions(
 ) -> None:
     """List the versions of a table, the newest first."""
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
-    with session.catalog() as catalog:
-        from pennon import addresses
+    with session.lake() as lake:
+        import lance_namespace as sdk
+
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.clock import to_datetime as utc
-        from pennon.directory.lookup import describe
-        from pennon.directory.versions import service
         from pennon.progress import show_progress
-        from pennon.table.version_summary import summarize_version
 
         with translate_failures("versions", table):
-            identifier = addresses.parse_table(table)
-            records, token = service.list_versions(catalog, identifier, page, most, descending=True, branch=branch)
-            _, dataset = describe.open_table(catalog, identifier, branch=branch)
+            opened = lake[table].at(branch=branch)
+            request = sdk.ListTableVersionsRequest(
+                id=list(opened.identifier), page_token=page, limit=most, descending=True, branch=branch
+            )
+            listed = lake.namespace.list_table_versions(request)
             tags: dict[int, list[str]] = {}
-            for name, tag in {} if dataset is None else dataset.tags.list().items():
-                if tag["branch"] == branch:
-                    tags.setdefault(int(tag["version"]), []).append(str(name))
+            for one in opened.tags() if listed.versions else ():
+                if one.branch == branch:
+                    tags.setdefault(one.version, []).append(one.name)
             rows: dict[int, int] = {}
-            if long and dataset is not None:
-                with show_progress("opening versions", len(records)) as advance:
-                    for record in records:
-                        opened = dataset.checkout_version((branch, record.version))
-                        rows[record.version] = summarize_version(opened).rows
+            if long:
+                with show_progress("opening versions", len(listed.versions)) as advance:
+                    for record in listed.versions:
+                        rows[record.version] = opened.at(record.version, branch=branch).count()
                         advance(1)
 
     def document(record: Any) -> dict[str, Any]:
-        when = None if record.timestamp_ms is None else utc(record.timestamp_ms)
+        when = None if record.timestamp_millis is None else _EPOCH + timedelta(milliseconds=record.timestamp_millis)
         content = {"version": record.version, "committed_at": when, "tags": sorted(tags.get(record.version, []))}
         return {**content, "rows": rows[record.version]} if record.version in rows else content
 
-    found = [document(record) for record in records]
+    found, token = [document(record) for record in listed.versions], listed.page_token
 
     def view() -> Iterable[Block]:
         columns = [Column("version", right=True), Column("committed (UTC)"), Column("tags", "cyan", whole=True)]
@@ -76,7 +76,7 @@ def versions(
         if token is not None:
             yield Note(f"there are more: use --limit 0 for all, or --page {token}")
 
-    session.output.show({"id": list(identifier), "versions": found, "next_page": token}, view)
+    session.output.show({"id": list(opened.identifier), "versions": found, "next_page": token}, view)
 
 
 @command(
@@ -175,17 +175,11 @@ def manage_versions(
     off: Annotated[bool, typer.Option("--off", help="Stop managing versions.")] = False,
 ) -> None:
     """Let the catalog manage the versions of its tables, so that several can be published together."""
-    with session.catalog() as catalog:
+    with session.lake() as lake:
         from pennon.cli.table_access import translate_failures
-        from pennon.directory import version_management
-        from pennon.progress import show_progress
 
         with translate_failures("manage-versions"):
-            if off:
-                report = version_management.disable(catalog)
-            else:
-                with show_progress("reading versions", None) as advance:
-                    report = version_management.enable(catalog, lambda _done, _total: advance(1))
+            report = lake.manage_versions(on=not off)
     state = "by the tables' files" if off else "managed by the catalog"
     document = {"manages_versions": not off, "tables": report.tables, "versions": report.versions}
     session.output.show(

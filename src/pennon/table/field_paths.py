@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import format_identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from lance import LanceDataset
 
@@ -19,6 +22,8 @@ _SEGMENT = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 _RESERVED = re.compile(
     r"_row(id|addr|offset|_last_updated_at_version|_created_at_version)|_distance|_score", re.IGNORECASE
 )
+
+_MOST_SHOWN = 20
 
 
 def parse_path(path: str) -> tuple[str, ...]:
@@ -52,9 +57,17 @@ def find_column(dataset: LanceDataset, identifier: Identifier, path: str) -> tup
     for name in names:
         found = next((field for field in fields if field.name() == name), None)
         if found is None:
-            raise TableColumnNotFoundError(f"Table {format_identifier(identifier)} has no column {path!r}")
+            raise column_not_found_error(identifier, path, [field.name() for field in dataset.lance_schema.fields()])
         fields = found.children()
     return format_path(names), found.to_arrow()
+
+
+def column_not_found_error(identifier: Identifier, path: str, columns: Sequence[str]) -> TableColumnNotFoundError:
+    """Return the error for a column that a table does not have. It names the columns that are there."""
+    close = difflib.get_close_matches(path, columns, 1)
+    shown = ", ".join(columns[:_MOST_SHOWN]) + (", ..." if len(columns) > _MOST_SHOWN else "")
+    hint = f"did you mean {close[0]!r}?" if close else f"its columns are: {shown}"
+    return TableColumnNotFoundError(f"Table {format_identifier(identifier)} has no column {path!r}; {hint}")
 
 
 def read_field_ids(dataset: LanceDataset) -> dict[tuple[str, ...], int]:

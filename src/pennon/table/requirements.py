@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from lance.schema import LanceSchema
 
-from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table.expression_limits import find_excess
+from pennon.table.field_paths import column_not_found_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,4 +63,4 @@ def require_columns(identifier: Identifier, schema: pa.Schema, paths: Iterable[s
 def _require(schema: LanceSchema, identifier: Identifier, paths: Iterable[str]) -> None:
     for path in paths:
         if schema.field(path) is None:
-            raise TableColumnNotFoundError(f"Table {format_identifier(identifier)} has no column {path!r}")
+            raise column_not_found_error(identifier, path, [field.name() for field in schema.fields()])
