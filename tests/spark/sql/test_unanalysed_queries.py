@@ -47,6 +47,8 @@ QUERIES = [
     "SELECT n.a.ts FROM a x, n.a WHERE x.a = n.a.a AND a.a > 1",
     "SELECT a.ts FROM a WHERE EXISTS (SELECT 1 FROM n.a WHERE a.av > 4)",
     "SELECT av DIV a, 7 DIV av AS d FROM a",
+    "SELECT n.a.ts FROM a JOIN b ON a.a = b.a JOIN n.a ON n.a.a = b.a",
+    "SELECT n.a.ts FROM a JOIN b ON a.a = b.a JOIN n.a ON n.a.a = b.a WHERE n.a.av IN (SELECT a.av FROM a)",
 ]
 # Spark does not say that a name is ambiguous if it is found first in another place.
 REJECTED = [
@@ -54,6 +56,9 @@ REJECTED = [
     "SELECT a.av FROM a JOIN n.a ON true",
     "SELECT a.av FROM a JOIN n.a ON a.a = n.a.a",
     "SELECT n.a.ts FROM a, n.a WHERE a.av > 4",
+    "SELECT (SELECT max(a.av) FROM a JOIN n.a ON n.a.a > 1) AS m FROM b",
+    "WITH q AS (SELECT a.av FROM a, n.a WHERE n.a.a > extract(DAY FROM current_date())) SELECT * FROM q, b",
+    "SELECT bv FROM b UNION SELECT a.av FROM a, n.a WHERE n.a.a > 1",
     "SELECT av DIV FROM a",
 ]
 

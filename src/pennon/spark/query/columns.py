@@ -76,26 +76,32 @@ def _find_mentions(
     identifiers = index_identifiers(scopes.tree)
     for chain in find_column_chains(tokens):
         node = identifiers.get(chain[0].start)
-        if node is not None and _is_definition(node):
-            continue
-        names = [fold_name(token.text) for token in chain]
-        select = None if node is None else node.find_ancestor(exp.Select)
-        if select is None:
-            yield set(names), scopes.references
-            continue
-        others = set(names)
-        for length in range(1, len(chain)):
-            relations = scopes.find_relations(select, [token.text for token in chain[:length]])
-            for relation in relations:
-                yield {names[length]}, scopes.tables_of(relation)
-            if relations:
-                # A qualifier may also be a struct column, but only if the relation lacks the column after it.
-                others = set() if _has_column(relations[0], names[length]) else others & {names[0]}
-        yield others, scopes.visible_tables(select)
+        if node is None or not _is_definition(node):
+            select = None if node is None else node.find_ancestor(exp.Select)
+            yield from _find_possible_columns([token.text for token in chain], select, scopes)
     for token in tokens:
         # Spark has a setting that makes these identifiers.
         if token.token_type is TokenType.STRING and text[token.start : token.start + 1] == '"':
             yield {fold_name(token.text)}, scopes.references
+
+
+def _find_possible_columns(
+    names: Sequence[str], select: exp.Select | None, scopes: Scopes
+) -> Iterator[tuple[set[str], Iterable[TableReference]]]:
+    """Yield the parts of a name in a SELECT that may be a column, each with the tables that may have it."""
+    folded = [fold_name(name) for name in names]
+    if select is None:
+        yield set(folded), scopes.references
+        return
+    anywhere = set(folded)
+    for length in range(1, len(names)):
+        relations = scopes.find_relations(select, names[:length])
+        for relation in relations:
+            yield {folded[length]}, scopes.tables_of(relation)
+        if relations:
+            # A qualifier may also be a struct column, but only if the relation lacks the column after it.
+            anywhere = set() if _has_column(relations[0], folded[length]) else anywhere & {folded[0]}
+    yield anywhere, scopes.visible_tables(select)
 
 
 def _has_column(relation: Relation, name: str) -> bool:
@@ -183,11 +189,7 @@ class _FullReads:
         elif isinstance(query, exp.SetOperation):
             self._add_query(query.this)
             self._add_query(query.expression)
-        elif isinstance(query, exp.Subquery):
-            self._add_query(query.this)
-            for relation in self._scopes.relations_at(query):
-                self._add_relation(relation)
-        elif isinstance(query, exp.Table):
+        elif isinstance(query, (exp.Subquery, exp.Table)):
             for relation in self._scopes.relations_at(query):
                 self._add_relation(relation)
 

@@ -132,25 +132,23 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
     if table.args.get("db") is not None or not isinstance(table.this, exp.Identifier):
         return None
     name = fold_name(table.name)
-    node: exp.Expr = table
-    inside: exp.CTE | None = None
+    return next((one for one in _find_visible_ctes(table) if fold_name(one.alias) == name), None)
+
+
+def _find_visible_ctes(node: exp.Expr) -> Iterator[exp.CTE]:
+    """Yield the common table expressions that a node can refer to, the innermost first."""
+    within: exp.Expr | None = None
     while node.parent is not None:
         if isinstance(node, exp.CTE):
-            inside = node
+            within = node
         node = node.parent
-        if isinstance(node, exp.With):
-            continue
         clause = node.args.get("with_")
-        if not isinstance(clause, exp.With):
-            continue
-        visible = list(clause.expressions)
-        if inside is not None and inside.parent is clause:
-            index = next(number for number, one in enumerate(visible) if one is inside)
-            visible = visible[: index + 1] if clause.args.get("recursive") else visible[:index]
-        for one in reversed(visible):
-            if fold_name(one.alias) == name:
-                return one  # type: ignore[no-any-return]  # the expressions of WITH are CTEs
-    return None
+        if isinstance(clause, exp.With):
+            defined = clause.expressions
+            if within is not None and within.parent is clause:
+                # One of them sees those before it; if WITH is recursive, also itself.
+                defined = defined[: (within.index or 0) + bool(clause.args.get("recursive"))]
+            yield from reversed(defined)
 
 
 def _are_names(parts: Sequence[exp.Expr]) -> bool:

@@ -8,8 +8,9 @@ part as alias.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
@@ -31,6 +32,7 @@ _ENDS_OF_FROM = {
     *("SET", "VIEW", "|>"),
 }
 _QUERY_WORDS = {"SELECT", "WITH", "FROM", "VALUES", "(", "TABLE"}
+_SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _MODES_OF_EXPLAIN = {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}
 _WITH_QUALIFIER = 2
 
@@ -158,21 +160,55 @@ def find_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) -> 
 
 
 def has_ambiguous_column(tokens: Sequence[Token], tables: Sequence[tuple[str, int, Sequence[str]]]) -> bool:
-    """Return True if `t.x` may be a column of two tables in the only FROM of a query: Spark rejects it then.
+    """Return True if `t.x` may be a column of two tables in one FROM: Spark rejects it then.
 
-    `tables` have the name that may qualify columns, the position in the text, and the names of columns.
+    `tables` have the name that may qualify columns, the position in the text, and the names of columns. Of a query with
+    several FROM clauses, such as a pipe, nothing is known.
     """
-    if sum(token.token_type is TokenType.FROM for token in tokens) != 1:
+    counts = Counter(fold_name(name) for name, _, _ in tables)
+    if max(counts.values(), default=0) <= 1:
         return False
-    starts = {start for _, start, _ in tables}
+    blocks, froms = _find_blocks(tokens)
+    block_at = {token.start: block for token, block in zip(tokens, blocks, strict=True)}
+    named = {start for _, start, _ in tables}
     for first, last in find_name_chains(tokens):
-        chain = tokens[first : last + 1 : 2]
-        if len(chain) == _WITH_QUALIFIER and chain[0].start not in starts:
-            name, column = (token.text for token in chain)
-            named = [columns for shown, _, columns in tables if fold_name(shown) == fold_name(name)]
-            if sum(find_name(column, columns) is not None for columns in named) > 1:
-                return True
+        chain, block = tokens[first : last + 1 : 2], blocks[first]
+        if len(chain) < _WITH_QUALIFIER or chain[0].start in named or len(froms[block]) != 1:
+            continue
+        name, column = (token.text for token in chain[:_WITH_QUALIFIER])
+        # A condition after ON can only refer to tables on its left.
+        found = [
+            columns
+            for shown, start, columns in tables
+            if fold_name(shown) == fold_name(name)
+            and block_at[start] == block
+            and (start < chain[0].start or first < froms[block][0])
+        ]
+        if sum(find_name(column, columns) is not None for columns in found) > 1:
+            return True
     return False
+
+
+def _find_blocks(tokens: Sequence[Token]) -> tuple[list[int], dict[int, list[int]]]:
+    """Return the query that each token belongs to, by the number of a token, and the FROM keywords of each query."""
+    blocks: list[int] = []
+    froms: dict[int, list[int]] = defaultdict(list)
+    outer: list[tuple[int, int]] = []
+    block = depth = 0
+    for number, (token, following) in enumerate(pairwise([*tokens, tokens[-1]])):
+        before = tokens[number - 1].text.upper() if number else ""
+        if token.token_type is TokenType.L_PAREN:
+            outer.append((block, depth))
+            is_query = any(_is_keyword(following, word) for word in _QUERY_WORDS - {"("})
+            block, depth = (number + 1, 0) if is_query else (block, depth + 1)
+        elif token.token_type is TokenType.R_PAREN and outer:
+            block, depth = outer.pop()
+        elif depth == 0 and before != "*" and any(_is_keyword(token, word) for word in _SET_OPERATORS):
+            block = number
+        elif depth == 0 and before != "DISTINCT" and _is_keyword(token, "FROM"):
+            froms[block].append(number)
+        blocks.append(block)
+    return blocks, froms
 
 
 def _replace_mention(mention: _Mention, name: str, *, alias: bool) -> Iterator[tuple[int, int, str]]:
