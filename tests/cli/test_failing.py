@@ -87,7 +87,7 @@ def test_bad_input_is_one_line_and_exit_code_2(pennon, arguments, told):
 
 
 def test_unreachable_iceberg_catalog_is_one_line_without_secrets(pennon):
-    given = ["-p", "uri=http://127.0.0.1:1", "-p", "header.X-Key=hidden-7", "-p", "retry_seconds=0"]
+    given = ["-p", "uri=http://127.0.0.1:1", "-p", "header.X-Key=hidden-7", "-p", "retry_timeout=0"]
     result = pennon("ls", "--impl", "iceberg", *given)
     assert (result.code, result.out, result.err.count("\n")) == (7, "", 1)
     assert "hidden-7" not in result.err

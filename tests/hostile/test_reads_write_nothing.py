@@ -19,6 +19,7 @@ from lance_namespace import (
 )
 from lance_namespace.errors import LanceNamespaceError
 
+from pennon.api.catalog import LakeCatalog
 from pennon.cli import descriptions, dropping
 from pennon.directory import inspection
 from pennon.directory.markers.marker import DELETED, PURGING, REVIVING, Marker
@@ -91,7 +92,7 @@ def _fill_manifest(ns, root) -> None:
 
 def _readings(ns):
     """Yield every operation that only reads, on every name."""
-    catalog = ns._catalog
+    catalog, lake = ns._catalog, LakeCatalog(ns)
     yield lambda: list_tables(ns)
     yield lambda: list_all_tables(ns)
     yield lambda: ns.list_tables(ListTablesRequest(id=[], include_declared=False))
@@ -108,14 +109,14 @@ def _readings(ns):
     yield lambda: ns.migrate_markers(dry_run=True)
     yield lambda: ns.migrate_to_manifest(dry_run=True)
     yield lambda: inspection.inspect(catalog)
-    yield lambda: descriptions.describe_object(catalog, (), with_size=False)
-    yield lambda: dropping.list_trash(catalog, (), due=False, detailed=True)
+    yield lambda: descriptions.describe_object(lake, (), with_size=False)
+    yield lambda: dropping.list_trash(lake, (), due=False, detailed=True)
     names = [*LEFTOVERS, *(f"{name}_alone" for name in LEFTOVERS), "unfinished", "live", "promised", "gone", "dead_row"]
     for identifier in [[name] for name in names] + [["a", name] for name in ("t", "empty", "old", "dying", "nowhere")]:
-        yield from _readings_of(ns, catalog, identifier)
+        yield from _readings_of(ns, catalog, lake, identifier)
 
 
-def _readings_of(ns, catalog, identifier):
+def _readings_of(ns, catalog, lake, identifier):
     yield lambda: ns.table_status(identifier)
     yield lambda: table_exists(ns, *identifier)
     yield lambda: describe_table(ns, *identifier, check_declared=True)
@@ -125,8 +126,8 @@ def _readings_of(ns, catalog, identifier):
     yield lambda: ns.list_table_versions(ListTableVersionsRequest(id=identifier))
     yield lambda: ns.describe_table_version(DescribeTableVersionRequest(id=identifier))
     yield lambda: ns.purge_tables([identifier], dry_run=True, force=True)
-    yield lambda: dropping.require_restorable(catalog, tuple(identifier), None, None, namespace=False)
-    yield lambda: descriptions.describe_object(catalog, tuple(identifier), with_size=True)
+    yield lambda: dropping.require_restorable(lake, tuple(identifier), None, None)
+    yield lambda: descriptions.describe_object(lake, tuple(identifier), with_size=True)
     yield lambda: inspection.list_version_rows(catalog, tuple(identifier))
 
 

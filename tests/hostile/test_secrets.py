@@ -88,6 +88,7 @@ SUSPICIOUS = re.compile(r"(^|_)(storage_options|token|credentials?|secrets?|pass
 HARMLESS = {
     "_DroppedPage.page_token",  # a place in a listing
     "SearchResult.next_token",  # the same
+    "HealthPart.next_token",  # the same
     "TableDirectory.hidden",  # a flag
     "LeaseOwner.token",  # of a lease: it proves nothing to others
     "DirectorySettings.vend_input_storage_options",  # a flag
