@@ -26,6 +26,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from datetime import timedelta
+from email.utils import formatdate, mktime_tz, parsedate_tz
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl
@@ -172,6 +173,7 @@ class CountingS3:
     Signatures are not checked, so an expired one is not refused either.
     `refused` has the access keys that this server treats as expired.
     `ignoring` names conditions that this server overlooks, as lesser ones do: `("DELETE", "If-Match")`.
+    `clock_ahead` is how many seconds the clock of this server is ahead.
     """
 
     # moto's state belongs to the process: a bucket name is never used twice, and the state is
@@ -180,8 +182,9 @@ class CountingS3:
     _running: ClassVar[int] = 0
     _moto: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, ignoring: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, ignoring: Iterable[tuple[str, str]] = (), *, clock_ahead: float = 0.0) -> None:
         self.requests: list[Request] = []
+        self.clock_ahead = clock_ahead
         self.refused: set[str] = set()
         self._ignored = {(method, f"HTTP_{header.upper().replace('-', '_')}") for method, header in ignoring}
         self._open = False
@@ -293,12 +296,29 @@ class CountingS3:
         with CountingS3._moto:
             if not self._open or self._app is None:
                 return _refuse(start_response, "503 Service Unavailable", "ServiceUnavailable")
-            answer: Any = self._app(environ, start_response)
+            answer: Any = self._app(environ, self._shift_clock(start_response) if self.clock_ahead else start_response)
             try:
                 return list(answer)
             finally:
                 if hasattr(answer, "close"):
                     answer.close()
+
+    def _shift_clock(self, start_response: StartResponse) -> StartResponse:
+        """Show times of a clock that is ahead."""
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            shown = [(name, value) for name, value in headers if name.lower() != "date"]
+            shown.append(("Date", formatdate(time.time(), usegmt=True)))
+            moved = {"date", "last-modified"}
+            shifted = [
+                (name, formatdate(mktime_tz(parsedate_tz(value) or ()) + self.clock_ahead, usegmt=True))
+                if name.lower() in moved
+                else (name, value)
+                for name, value in shown
+            ]
+            return start_response(status, shifted, *rest)
+
+        return start  # type: ignore[return-value]
 
 
 def _refuse(start_response: StartResponse, status: str, code: str) -> list[bytes]:

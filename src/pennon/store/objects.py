@@ -28,6 +28,7 @@ from pennon.errors import (
     ServiceUnavailableError,
     UnsupportedOperationError,
 )
+from pennon.store.probing import PROBE_PREFIX, find_unkept_condition
 from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseExpiredError, Level, too_large_error
 from pennon.store.root_paths import check_path
 
@@ -55,7 +56,6 @@ _PAGE = 1000
 _POOL_NAME = "pennon-store"
 _MOST_THREADS = 64
 """Threads that wait for requests. Sixteen callers that each send four requests at once do not wait for a thread."""
-_PROBE = ".lance-probe"
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
 _DONE, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG = 204, 403, 404, 409, 412
 _ATTEMPTS = 3
@@ -167,7 +167,7 @@ class ObjectStore:
 
     def now(self) -> float:
         """Return the time in the Date header of a response."""
-        url = obstore.sign(self._store, "HEAD", self._key(_PROBE), _SIGNATURE_LIFETIME)
+        url = obstore.sign(self._store, "HEAD", self._key(PROBE_PREFIX), _SIGNATURE_LIFETIME)
         date = parsedate_tz(self._client.request("HEAD", url, retries=False).headers.get("Date") or "")
         return time.time() if date is None else mktime_tz(date)
 
@@ -306,30 +306,18 @@ class ObjectStore:
     def require_conditional_writes(self) -> None:
         """Probe put-if-absent, compare-and-swap and conditional deletion, once per store."""
         if self._missing_condition is None:
-            self._missing_condition = self._probe()
+            self._missing_condition = self._find_missing_condition()
         if self._missing_condition:
             raise UnsupportedOperationError(
                 f"The store of {self.identity()} cannot delete root tables safely: {self._missing_condition}. "
                 "Tables in hashed directories can be purged; dropping and restoring work for all tables"
             )
 
-    def _probe(self) -> str:
+    def _find_missing_condition(self) -> str:
         """Return which condition the store does not support, or an empty text."""
         if self._scheme not in _SIGNED_DELETE_SCHEMES:
             return "it does not accept signed conditional deletion"
-        path = f"{_PROBE}-{uuid.uuid4().hex}"
-        try:
-            first = self.create(path, b"first " + path.encode())
-            if first is None or self.create(path, b"other " + path.encode()) is not None:
-                return "it does not honour put-if-absent"
-            second = self.swap(path, b"second " + path.encode(), first)
-            if second is None or self.swap(path, b"third " + path.encode(), first) is not None:
-                return "it does not honour compare-and-swap"
-            if self.delete_if(path, first) or self.get(path) is None:
-                return "it does not honour conditional deletion"
-            return "" if self.delete_if(path, second) else "it refuses conditional deletion"
-        finally:
-            self.delete(path)
+        return find_unkept_condition(self, f"{PROBE_PREFIX}-{uuid.uuid4().hex}")
 
     def _delete_fenced(self, entries: Sequence[_TaggedObject], deadline: float, so_far: Amount) -> Amount:
         outcomes = self.map(lambda entry: self._delete_in_time(entry, deadline), entries)
