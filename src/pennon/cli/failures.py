@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pennon.cli.secrets import scrub
 from pennon.cli.terminal_text import escape_controls, format_line
+from pennon.debug_text import remove_debug_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -76,8 +77,6 @@ _UNREACHABLE = re.compile(
     r"error sending request|connection (refused|reset|closed)|dns error|failed to lookup|timed out|trying to connect",
     re.IGNORECASE,
 )
-# Positions in the sources of libraries, and their debug output.
-_NOISE = re.compile(r"\s*Debug source:.*|,? ?\S*/rust/\S+\.rs:\d+(:\d+)?|Invalid user input: ", re.DOTALL)
 _LONGEST = 600
 
 
@@ -130,7 +129,7 @@ def _message(error: BaseException) -> str:
         return text if context is None else f"{text.rstrip('. ')}. See '{context.command_path} --help'."
     if isinstance(error, PermissionError):
         return f"Permission denied: {str(error.filename)!r}"
-    text = _NOISE.sub("", str(error)).strip()
+    text = remove_debug_text(str(error))
     if isinstance(error, CommandFailure) or _is_sdk_error(error):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

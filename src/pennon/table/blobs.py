@@ -27,6 +27,11 @@ def has_blobs(field: pa.Field) -> bool:
     return any(has_blobs(kind.field(number)) for number in range(kind.num_fields))
 
 
+def is_blob_column(field: pa.Field) -> bool:
+    """Return True for a column of blobs, which `take_blobs` opens. It cannot open blobs inside structs and lists."""
+    return has_blobs(field) and not pa.types.is_nested(field.type)
+
+
 def convert_blobs(data: pa.Table | pa.RecordBatchReader, dataset: LanceDataset) -> pa.Table | pa.RecordBatchReader:
     """Return the rows with blobs in place of plain bytes, for the columns that are blobs in the table."""
     names = [field.name for field in data.schema if field.type in _BYTES]

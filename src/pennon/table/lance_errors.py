@@ -52,18 +52,25 @@ def translate_errors(subject: str) -> Iterator[None]:
     Bad input becomes InvalidInputError, a commit conflict ConcurrentModificationError, a panic InternalError. Other
     errors are not changed.
     """
+    with translate_panics(subject):
+        try:
+            yield
+        except LanceNamespaceError:
+            raise
+        except (*_BAD_INPUT_TYPES, OSError, ValueError, RuntimeError) as error:
+            if is_race(error):
+                raise ConcurrentModificationError(f"{subject}: {error}") from error
+            if is_bad_input(error):
+                raise InvalidInputError(f"{subject}: {error}") from error
+            raise
+
+
+@contextmanager
+def translate_panics(subject: str) -> Iterator[None]:
+    """Translate a panic of Lance into an InternalError. It is not an Exception, and the process can go on after it."""
     try:
         yield
-    except LanceNamespaceError:
-        raise
-    except (*_BAD_INPUT_TYPES, OSError, ValueError, RuntimeError) as error:
-        if is_race(error):
-            raise ConcurrentModificationError(f"{subject}: {error}") from error
-        if is_bad_input(error):
-            raise InvalidInputError(f"{subject}: {error}") from error
-        raise
     except BaseException as error:
-        # A panic of Lance is not an Exception. The process can go on after it.
         if type(error).__name__ != "PanicException":
             raise
         raise InternalError(f"{subject}: Lance panicked: {error}") from error

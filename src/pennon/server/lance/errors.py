@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lance_namespace.errors import ErrorCode
 from starlette.responses import JSONResponse
 
+from pennon.debug_text import remove_debug_text
 from pennon.errors import LanceNamespaceError
 
 if TYPE_CHECKING:
@@ -115,4 +116,4 @@ def describe_error(error: Exception) -> tuple[ErrorCode, str]:
     if is_of_storage and code is ErrorCode.PERMISSION_DENIED:
         _log.warning("the storage refused: %s", error)
         return code, _STORAGE_REFUSED
-    return code, str(error)
+    return code, remove_debug_text(str(error))

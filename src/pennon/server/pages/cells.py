@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from pennon.server.pages.media import find_media_type
 from pennon.server.pages.rendering import format_bytes
-from pennon.table.blobs import has_blobs
+from pennon.table.blobs import is_blob_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,27 @@ class Cell:
     """The line of a plot."""
     exact: str = ""
     """The whole value of a number, if the text is a shorter one."""
+
+
+def convert_values(column: pa.Array) -> list[object]:
+    """Return the values of a column in Python. What Python cannot hold, such as very late times, becomes a text."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        return [_convert_value(one) for one in column]
+
+
+def _convert_value(value: pa.Scalar) -> object:
+    with suppress(ValueError, OverflowError):
+        return value.as_py()
+    if isinstance(value, pa.StructScalar):
+        return {name: _convert_value(one) for name, one in value.items()}
+    if isinstance(value, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
+        return [_convert_value(one) for one in value.values]
+    try:
+        return value.cast(pa.string()).as_py()
+    except (ValueError, NotImplementedError):
+        return "a value that Python cannot hold"
 
 
 def make_cell(value: object, kind: pa.DataType) -> Cell:
@@ -68,7 +90,7 @@ def _make_number(value: float) -> Cell:
 
 def describe_type(field: pa.Field) -> str:
     """Return the type of a column in the words of Arrow, but for blobs, whose storage says nothing."""
-    return "blob" if has_blobs(field) and not pa.types.is_nested(field.type) else str(field.type)
+    return "blob" if is_blob_column(field) else str(field.type)
 
 
 def make_blob_cell(start: bytes, size: int) -> Cell:

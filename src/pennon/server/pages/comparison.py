@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
-from pennon.server.pages.cells import Cell, make_cell
+from pennon.server.pages.cells import Cell, convert_values, make_cell
 from pennon.table.blobs import has_blobs
 
 if TYPE_CHECKING:
@@ -77,39 +77,31 @@ def compare(before: LanceDataset, after: LanceDataset, key: str = "") -> Compari
 
     Raises InvalidInputError if there is no such column.
     """
-    columns = compare_schemas(before.schema, after.schema)
-    common = [
-        field.name
-        for field in after.schema
-        if field.name in before.schema.names and before.schema.field(field.name).type == field.type
-    ]
-    blobs = tuple(name for name in common if has_blobs(after.schema.field(name)))
-    names = [name for name in common if name not in blobs]
+    types = {field.name: field.type for field in before.schema}
+    common = [field for field in after.schema if types.get(field.name) == field.type]
+    blobs = tuple(field.name for field in common if has_blobs(field))
+    names = [field.name for field in common if not has_blobs(field)]
     if key and key not in names:
         raise InvalidInputError(f"Both versions must have the column {key!r}, with one type")
     old, new = _different_fragments(before, after)
     rows_before, rows_after = sum(one.count_rows() for one in old), sum(one.count_rows() for one in new)
     rows = None
     if max(rows_before, rows_after) <= MOST_ROWS:
-        keys = [key] if key else _find_keys(before, after, names)
+        keys = [key] if key else _find_keys(before, after, set(names))
         found = [_read_rows(*one, names, keys) for one in ((before, old), (after, new))]
         if found[0] is not None and found[1] is not None:
             rows = _compare_rows(found[0], found[1], after.schema, names, keys)
-    return Comparison(columns, rows, rows_before, rows_after, blobs)
+    return Comparison(compare_schemas(before.schema, after.schema), rows, rows_before, rows_after, blobs)
 
 
 def compare_schemas(before: pa.Schema, after: pa.Schema) -> tuple[ColumnDifference, ...]:
     """Return the columns in which two schemas differ."""
-    names = dict.fromkeys([*before.names, *after.names])
-    pairs = (
-        (
-            name,
-            str(before.field(name).type) if name in before.names else None,
-            str(after.field(name).type) if name in after.names else None,
-        )
-        for name in names
+    old, new = ({field.name: str(field.type) for field in schema} for schema in (before, after))
+    return tuple(
+        ColumnDifference(name, old.get(name), new.get(name))
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
     )
-    return tuple(ColumnDifference(*one) for one in pairs if one[1] != one[2])
 
 
 def _different_fragments(before: LanceDataset, after: LanceDataset) -> tuple[list[Any], list[Any]]:
@@ -118,7 +110,7 @@ def _different_fragments(before: LanceDataset, after: LanceDataset) -> tuple[lis
     return [old[one] for one in old if one not in new], [new[one] for one in new if one not in old]
 
 
-def _find_keys(before: LanceDataset, after: LanceDataset, names: list[str]) -> list[str]:
+def _find_keys(before: LanceDataset, after: LanceDataset, names: set[str]) -> list[str]:
     """Return the columns that identify a row: Lance's own row ids if they are stable, or the table's primary key."""
     if before.has_stable_row_ids and after.has_stable_row_ids:
         return [_ROW_ID]
@@ -140,7 +132,7 @@ def _read_rows(
         size += batch.nbytes
         if size > MOST_BYTES:
             return None
-        columns = [batch.column(name).to_pylist() for name in (*keys, *names)]
+        columns = [convert_values(batch.column(name)) for name in (*keys, *names)]
         rows += zip(*columns, strict=True) if columns else [()] * batch.num_rows
     return rows
 

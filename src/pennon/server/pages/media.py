@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.errors import InvalidInputError, InvalidTableStateError, TableColumnNotFoundError
 from pennon.identifiers import format_identifier
+from pennon.server.pages.part_reading import read_part
 from pennon.server.pages.rendering import SECURITY_HEADERS, format_bytes
-from pennon.table.blobs import has_blobs
+from pennon.table.blobs import is_blob_column
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -59,7 +60,10 @@ def show_media(request: PageRequest) -> Response:
     dataset = request.namespace.open_dataset(request.table, version=request.number("version"))
     if column not in dataset.schema.names:
         raise TableColumnNotFoundError(f"Table {format_identifier(request.table)} has no column {column!r}")
-    content = _read_value(dataset, column, row)
+    part = read_part("The value", lambda: _read_value(dataset, column, row))
+    if part.fault:
+        raise InvalidTableStateError(f"Table {format_identifier(request.table)}: {part.fault}")
+    content = part.value or b""
     kind = find_media_type(content)
     if kind is None:
         raise InvalidInputError("The value is neither a picture nor a sound of a known kind")
@@ -69,7 +73,7 @@ def show_media(request: PageRequest) -> Response:
 def _read_value(dataset: LanceDataset, column: str, row: int) -> bytes:
     if row >= dataset.count_rows():
         raise InvalidInputError(f"The table has no row {row}")
-    if has_blobs(dataset.schema.field(column)):
+    if is_blob_column(dataset.schema.field(column)):
         blob = dataset.take_blobs(column, indices=[row])[0]
         if blob is None:
             return b""

@@ -18,6 +18,7 @@ from pennon.server.pages.root_search import RootSearch
 from pennon.server.pages.sign_in import SESSION_KEY
 from pennon.server.permissions.authorization import authorize
 from pennon.server.permissions.rights import Need, Right, principal_of
+from pennon.table.lance_errors import translate_panics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -133,7 +134,8 @@ def _make_endpoint(page: Page, served: _Served) -> Callable[[Request], Awaitable
         authorize(http.scope, served.guard, page.needs(request), operation=page.id, changes=page.changes)
         if page.changes and not served.sessions.is_form_token(session_id, fields.get(FORM_TOKEN, "")):
             raise PermissionDeniedError("The form is not from a page of this session: load the page again")
-        return page.answer(request)
+        with translate_panics(page.id):
+            return page.answer(request)
 
     async def answer(http: Request) -> Response:
         try:

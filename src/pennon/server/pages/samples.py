@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.server.pages.cells import Cell, describe_type, make_blob_cell, make_cell
-from pennon.table.blobs import has_blobs
+from pennon.server.pages.cells import Cell, convert_values, describe_type, make_blob_cell, make_cell
+from pennon.table.blobs import is_blob_column
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -50,7 +50,7 @@ class Sample:
 def read_sample(dataset: LanceDataset, start: int, limit: int = SAMPLE_ROWS) -> Sample:
     """Return some rows, beginning with a number."""
     fields = list(dataset.schema)[:MOST_COLUMNS]
-    blobs = [field.name for field in fields if has_blobs(field)]
+    blobs = [field.name for field in fields if is_blob_column(field)]
     plain = [field for field in fields if field.name not in blobs]
     total = int(dataset.count_rows())
     count = max(0, min(limit, total - start))
@@ -77,18 +77,10 @@ def _read_values(dataset: LanceDataset, columns: list[str], start: int, count: i
     size = 0
     for batch in scanner.to_batches():
         size += batch.nbytes
-        rows += [list(row) for row in zip(*(_to_python(column) for column in batch.columns), strict=True)]
+        rows += [list(row) for row in zip(*map(convert_values, batch.columns), strict=True)]
         if size > MOST_BYTES:
             break
     return rows
-
-
-def _to_python(column: pa.Array) -> list[object]:
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):
-        # A time that Python cannot hold.
-        return list(column.cast(pa.string()).to_pylist())
 
 
 def _read_blobs(dataset: LanceDataset, column: str, start: int, count: int) -> list[Cell]:

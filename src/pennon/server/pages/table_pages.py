@@ -21,6 +21,7 @@ from pennon.pipeline_runs.run_state import parse_job_id
 from pennon.server.lance.errors import describe_error
 from pennon.server.pages import comparison, paths, samples
 from pennon.server.pages.cells import describe_type
+from pennon.server.pages.part_reading import Part, read_part
 from pennon.server.pages.snippets import write_snippets
 from pennon.server.permissions.rights import ANONYMOUS, Right
 from pennon.table.history import JOB, read_transaction
@@ -98,8 +99,8 @@ def show_table(request: PageRequest) -> Response:
             "schema": list_schema(dataset.schema),
             "left_fields": max(0, len(dataset.schema) - _MOST_FIELDS),
             "schema_metadata": {_decode(key): _decode(value) for key, value in (dataset.schema.metadata or {}).items()},
-            "sample": samples.read_sample(dataset, 0, _OVERVIEW_ROWS),
-            **_list_attachments(request, identifier),
+            "sample": read_part("Rows", lambda: samples.read_sample(dataset, 0, _OVERVIEW_ROWS)),
+            **_list_attachments(request, int(dataset.version)),
         }
     return _render(request, "table.html", "overview", dataset, **values)
 
@@ -108,7 +109,7 @@ def show_rows(request: PageRequest) -> Response:
     """Return some rows of a table."""
     start = request.number("start", 0) or 0
     dataset = _open(request)
-    sample = None if dataset is None else samples.read_sample(dataset, start)
+    sample = None if dataset is None else read_part("Rows", lambda: samples.read_sample(dataset, start))
     return _render(request, "rows.html", "rows", dataset, sample=sample)
 
 
@@ -119,19 +120,16 @@ def show_versions(request: PageRequest) -> Response:
         ListTableVersionsRequest(id=list(identifier), page_token=request.page_token, limit=VERSIONS_ON_PAGE)
     )
     dataset = _open(request)
-    tags: dict[int, list[str]] = {}
-    for name, tag in {} if dataset is None else dataset.tags.list().items():
-        if tag["branch"] is None:
-            tags.setdefault(int(tag["version"]), []).append(str(name))
-    lines = [
-        _read_version(request, int(one.version), tuple(sorted(tags.get(int(one.version), ())))) for one in page.versions
-    ]
+    tags = read_part("Tags", lambda: {} if dataset is None else _find_tags(dataset))
+    found = tags.value or {}
+    lines = [_read_version(request, int(one.version), tuple(found.get(int(one.version), ()))) for one in page.versions]
     return _render(
         request,
         "versions.html",
         "versions",
         dataset,
         lines=_draw_bars(lines),
+        tags=tags,
         more=page.page_token and paths.table_path(identifier, "versions", page=page.page_token),
         is_later_page=request.page_token is not None,
     )
@@ -144,13 +142,13 @@ def show_comparison(request: PageRequest) -> Response:
     newest = 0 if latest is None else int(latest.version)
     after = request.number("after", newest) or newest
     before = request.number("before", max(1, after - 1)) or 1
-    found = None
+    found: Part[comparison.Comparison] | None = None
     columns: list[str] = []
     if latest is not None:
         namespace = request.namespace
         opened = [namespace.open_dataset(identifier, version=one) for one in (before, after)]
         columns = list(opened[1].schema.names)[:_MOST_FIELDS]
-        found = comparison.compare(opened[0], opened[1], key)
+        found = read_part("Rows", lambda: comparison.compare(opened[0], opened[1], key))
     return _render(
         request,
         "comparison.html",
@@ -215,17 +213,28 @@ def _open(request: PageRequest) -> LanceDataset | None:
         return None
 
 
-def _list_attachments(request: PageRequest, identifier: Identifier) -> dict[str, Any]:
-    names, namespace = list(identifier), request.namespace
-    indexes = namespace.list_table_indices(ListTableIndicesRequest(id=names, limit=_MOST_ENTRIES))
-    tags = namespace.list_table_tags(ListTableTagsRequest(id=names, limit=_MOST_ENTRIES))
-    branches = namespace.list_table_branches(ListTableBranchesRequest(id=names, limit=_MOST_ENTRIES))
-    return {
-        "indexes": indexes.indexes,
-        "tags": tags.tags or {},
-        "branches": branches.branches or {},
-        "left_attachments": bool(indexes.page_token or tags.page_token or branches.page_token),
+def _list_attachments(request: PageRequest, version: int) -> dict[str, Any]:
+    """Return the indexes of a version, and the tags and branches of the table."""
+    names, namespace = list(request.table), request.namespace
+    of_indexes = ListTableIndicesRequest(id=names, version=version, limit=_MOST_ENTRIES)
+    of_tags = ListTableTagsRequest(id=names, limit=_MOST_ENTRIES)
+    of_branches = ListTableBranchesRequest(id=names, limit=_MOST_ENTRIES)
+    found: dict[str, Part[Any]] = {
+        "indexes": read_part("Indexes", lambda: namespace.list_table_indices(of_indexes)),
+        "tags": read_part("Tags", lambda: namespace.list_table_tags(of_tags)),
+        "branches": read_part("Branches", lambda: namespace.list_table_branches(of_branches)),
     }
+    left = any(one.value is not None and one.value.page_token for one in found.values())
+    return {**found, "left_attachments": left}
+
+
+def _find_tags(dataset: LanceDataset) -> dict[int, list[str]]:
+    """Return the tags of each version of the main branch."""
+    found: dict[int, list[str]] = {}
+    for name, tag in sorted(dataset.tags.list().items()):
+        if tag["branch"] is None:
+            found.setdefault(int(tag["version"]), []).append(str(name))
+    return found
 
 
 def _read_version(request: PageRequest, version: int, tags: tuple[str, ...]) -> VersionLine:
