@@ -213,8 +213,8 @@ def test_new_columns_and_rows_are_one_version(spark, lake, stable):
     }
     open_latest(lake).validate()
     # This updates all rows of each fragment.
-    source = frame(spark, *((number, number) for number in found), schema="id bigint, more int")
-    lake.merge(source, "t", on="id", when_matched=[Update()], merge_schema=True)
+    every_row = frame(spark, *((number, number) for number in found), schema="id bigint, more int")
+    lake.merge(every_row, "t", on="id", when_matched=[Update()], merge_schema=True)
     assert {row["id"]: row["more"] for row in read_rows(lake)} == {number: number for number in found}
     open_latest(lake).validate()
     assert_clean(lake)

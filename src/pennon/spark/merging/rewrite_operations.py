@@ -32,7 +32,8 @@ def stage_rewrite(
     base: RewriteBase, actions: RowActions, done: RewriteResult, *, predicate: str | None = None
 ) -> StagedWrite:
     """Return the staged write that publishes a rewrite; with a predicate, it is a delete."""
-    if actions.new_columns and done.emptied:
+    drops_fragments = bool(actions.new_columns and done.emptied)
+    if drops_fragments:
         done = replace(done, shortened=(*done.shortened, *_keep_emptied(base, done)), emptied=())
     written = [file for fragment in done.added for file in fragment["files"]]
     files = [f"data/{file['path']}" for file in written]
@@ -47,6 +48,7 @@ def stage_rewrite(
         base.destination,
         done.run,
         blobs=types.has_blobs(base.schema),
+        drops_fragments=drops_fragments,
         transaction={f"{COUNTED}{kind}": str(count) for kind, count in done.counts.items()},
     )
 

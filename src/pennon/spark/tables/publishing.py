@@ -148,8 +148,8 @@ def _remove_unused(staged: StagedWrite, committed: CommittedVersion) -> None:
             if committed.already and not _is_live(staged):
                 files.delete_tree()
             return
-        if committed.already:
-            # The earlier run may have been this same write, published a second time.
+        # If it is already committed, the earlier run may have been this same write, published a second time.
+        if committed.already or staged.drops_fragments:
             keep &= _list_version_files(staged.destination, committed.version)
         files.settle(staged.run, keep)
 

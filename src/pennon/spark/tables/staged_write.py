@@ -50,6 +50,8 @@ class StagedWrite:
     """Whether the table is not in the catalog yet; its files are at a new location."""
     blobs: bool = False
     """Whether data files may have directories beside them."""
+    drops_fragments: bool = False
+    """Whether Lance leaves fragments without rows out of the version, so that it does not need all of the files."""
     evolution: Any = None
     """How to build the operation for a later version if Lance cannot rebase it (see `schema_evolution`)."""
     preview: PinnedTable | None = None
