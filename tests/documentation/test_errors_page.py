@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from lance_namespace.errors import ErrorCode, from_error_code
@@ -11,12 +10,13 @@ from pennon import errors
 from pennon.cli.failures import ExitCode, exit_code_for
 from pennon.server.iceberg import errors as iceberg
 from pennon.server.lance import errors as lance
+from tests.documentation.page_tables import read_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errors.md"
 
 
 def test_the_table_has_every_code_with_its_class_statuses_and_exit_code():
-    documented = {int(code): (name, *rest) for code, name, _, *rest in _rows("code | class | raised if")}
+    documented = {int(code): (name, *rest) for code, name, _, *rest in read_table(PAGE, "code | class | raised if")}
     unknown = iceberg.of(Exception())
     expected = {}
     for code in ErrorCode:
@@ -37,11 +37,11 @@ def test_the_table_of_subclasses_names_all_of_them():
         for name in errors.__all__
         if isinstance(kind := getattr(errors, name), type) and kind.__module__ == errors.__name__
     }
-    assert {(name, base) for name, base, _ in _rows("class | base | raised if")} == subclasses
+    assert {(name, base) for name, base, _ in read_table(PAGE, "class | base | raised if")} == subclasses
 
 
 def test_statuses_without_a_class_have_the_codes_that_the_server_sends():
-    rows = _rows("status | when | code")
+    rows = read_table(PAGE, "status | when | code")
     assert {int(status): int(code) for status, _, code in rows} == {
         int(status): int(lance.code_of_status(int(status))) for status, _, _ in rows
     }
@@ -51,16 +51,7 @@ def test_statuses_without_a_class_have_the_codes_that_the_server_sends():
 
 
 def test_every_exit_code_is_in_one_of_the_tables():
-    by_class = {int(row[-1]) for row in _rows("code | class | raised if")}
-    others = {int(code) for code, _ in _rows("exit | when")}
+    by_class = {int(row[-1]) for row in read_table(PAGE, "code | class | raised if")}
+    others = {int(code) for code, _ in read_table(PAGE, "exit | when")}
     assert by_class.isdisjoint(others)
     assert by_class | others == {int(code) for code in ExitCode}
-
-
-def _rows(head: str) -> list[list[str]]:
-    """Return the cells of the table whose head begins with these words."""
-    found = re.search(
-        rf"^\| {re.escape(head)}.*\n\|[-|]+\n((?:\|.*\n?)+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert found is not None, head
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines()]
