@@ -201,6 +201,24 @@ def test_a_change_is_not_repeated_on_a_server_that_was_started_again(hostile, cl
     assert hostile.count("GET /v1/pennon") == 2
 
 
+@pytest.mark.parametrize("recognizes", [(True, True), (True, False), (False, True)])
+def test_a_creation_is_repeated_on_a_server_that_was_started_again_if_it_recognizes_it(hostile, client, recognizes):
+    infos = [
+        Reply(body={"idempotency_keys": True, "instance": str(position), "creation_keys": known})
+        for position, known in enumerate(recognizes)
+    ]
+    hostile.answer("GET /v1/pennon", *infos)
+    hostile.answer("POST /v1/namespace/a/create", Reply(cut=1), Reply(body={"properties": {"p": "q"}}))
+    if all(recognizes):
+        assert create_namespace(client, "a").properties == {"p": "q"}
+    else:
+        with pytest.raises(UnknownOutcomeError):
+            create_namespace(client, "a")
+    sent = [one.headers["Idempotency-Key"] for one in hostile.asked if one.method == "POST"]
+    assert len(sent) == (2 if all(recognizes) else 1)
+    assert len(set(sent)) == 1
+
+
 def test_two_changes_have_two_keys(hostile, client):
     hostile.answer("POST /v1/namespace/a/create", Reply(body={}))
     create_namespace(client, "a")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pennon.directory import layout
 from pennon.directory.lookup.resolve import namespace_exists
-from pennon.directory.manifest import TABLE, Draft, Row, Snapshot, properties_json
+from pennon.directory.manifest import REQUEST, TABLE, Draft, Row, Snapshot, properties_json
 from pennon.directory.versions import managed, version_rows
 from pennon.errors import TableAlreadyExistsError
 from pennon.identifiers import (
@@ -46,6 +46,11 @@ class TableSpec:
     data: TableData
     properties: Mapping[str, str] | None
     storage_options: dict[str, str] = field(repr=False)
+
+    @property
+    def request_properties(self) -> dict[str, str]:
+        """What a transaction records of the request that creates the table."""
+        return {key: value for key, value in (self.properties or {}).items() if key == REQUEST}
 
     def row(self, location: str) -> Row:
         """Return the row of the table at a location."""
@@ -180,8 +185,7 @@ def update_root_row(catalog: Catalog, row: Row, *, was_declared: bool) -> Row:
         if existing is None or existing.location != row.location:
             updated = insert_into(draft, row)
         else:
-            keeps = was_declared and row.metadata is None
-            updated = existing.with_properties(existing.metadata if keeps else row.metadata)
+            updated = existing.filled_by(row) if was_declared else existing.with_properties(row.metadata)
             draft.put(updated)
         version_rows.replace_rows(draft, row.object_id, versions)
         return updated

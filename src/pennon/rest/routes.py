@@ -22,6 +22,8 @@ class Route(Generic[Answered]):
     method: Literal["GET", "POST"] = "POST"
     changes: bool = False
     """Whether it changes something, so that it may not simply be sent twice."""
+    creates: bool = False
+    """Whether it creates a table or a namespace, which servers recognize as their client's own."""
     query: tuple[str, ...] = ()
     """Fields of the request that are also parameters of the query."""
     body: Literal["request", "none", "rows"] = "request"
@@ -35,7 +37,11 @@ _PAGE = ("page_token", "limit")
 _TABLE_PAGE = (*_PAGE, "include_declared")
 
 CREATE_NAMESPACE = Route(
-    operation="create_namespace", path="namespace/{id}/create", answer=sdk.CreateNamespaceResponse, changes=True
+    operation="create_namespace",
+    path="namespace/{id}/create",
+    answer=sdk.CreateNamespaceResponse,
+    changes=True,
+    creates=True,
 )
 LIST_NAMESPACES = Route(
     operation="list_namespaces",
@@ -69,7 +75,7 @@ LIST_ALL_TABLES = Route(
     body="none",
 )
 REGISTER_TABLE = Route(
-    operation="register_table", path="table/{id}/register", answer=sdk.RegisterTableResponse, changes=True
+    operation="register_table", path="table/{id}/register", answer=sdk.RegisterTableResponse, changes=True, creates=True
 )
 DESCRIBE_TABLE = Route(
     operation="describe_table",
@@ -86,13 +92,14 @@ DEREGISTER_TABLE = Route(
 )
 RENAME_TABLE = Route(operation="rename_table", path="table/{id}/rename", answer=sdk.RenameTableResponse, changes=True)
 DECLARE_TABLE = Route(
-    operation="declare_table", path="table/{id}/declare", answer=sdk.DeclareTableResponse, changes=True
+    operation="declare_table", path="table/{id}/declare", answer=sdk.DeclareTableResponse, changes=True, creates=True
 )
 CREATE_TABLE = Route(
     operation="create_table",
     path="table/{id}/create",
     answer=sdk.CreateTableResponse,
     changes=True,
+    creates=True,
     query=("mode", "properties", "storage_options"),
     body="rows",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -37,6 +38,19 @@ _OURS = {"content-length", "content-type", "host", "transfer-encoding", "idempot
 _BUSY = frozenset({429, 503})
 
 
+@dataclass(frozen=True)
+class _Process:
+    """A process of a server."""
+
+    instance: str
+    """Its name; empty if it does not recognize repeated requests by their key."""
+    knows_creations: bool = False
+    """Whether it recognizes creations that another process had."""
+
+
+_NO_KEYS = _Process("")
+
+
 class RestServer:
     """A connection to a server."""
 
@@ -44,7 +58,7 @@ class RestServer:
         self.settings = settings
         self._transport = Transport(settings)
         self._lock = Lock()
-        self._instance: str | None = None
+        self._process: _Process | None = None
         self._is_closed = False
 
     def close(self) -> None:
@@ -95,6 +109,7 @@ class RestServer:
             what=describe_call(route.operation, identifier),
             subject=format_identifier(tuple(identifier)),
             changes=route.changes,
+            creates=route.creates,
             streams=streams,
         )
 
@@ -109,6 +124,7 @@ class RestServer:
         what: str,
         subject: str,
         changes: bool,
+        creates: bool = False,
         streams: bool = False,
     ) -> Answer:
         """Send a request below `/v1` and return the answer. Raises the error that the server answers."""
@@ -117,16 +133,16 @@ class RestServer:
         parameters = urlencode({"delimiter": self.settings.delimiter, **query}, doseq=True)
         url = f"{self.settings.uri}/v1/{path}?{parameters}"
         sent = {"User-Agent": "pennon", **self._credentials(), **headers}
-        instance = ""
+        before = _NO_KEYS
         if changes:
             sent[_IDEMPOTENCY_KEY] = uuid.uuid4().hex
-            instance = self._known_instance()
+            before = self._known_process()
         answer = self._transport.send(
             method,
             url,
             sent,
             body,
-            repeatable=(lambda: self._is_still(instance)) if changes else True,
+            repeatable=(lambda: self._recognizes(before, creates=creates)) if changes else True,
             refusals=_BUSY,
             streams=streams,
         )
@@ -138,29 +154,29 @@ class RestServer:
         token = {} if self.settings.token is None else {"Authorization": f"Bearer {self.settings.token}"}
         return {**token, **self.settings.headers}
 
-    def _known_instance(self) -> str:
-        """Return the process that recognizes repeated requests by their key; empty if the server has none.
+    def _known_process(self) -> _Process:
+        """Return the process that recognizes repeated requests by their key.
 
         It is asked for before the first change: after a lost answer it may be another one.
         """
         with self._lock:
-            if self._instance is None:
-                self._instance = self._ask_for_instance()
-            return self._instance
+            if self._process is None:
+                self._process = self._ask_for_process()
+            return self._process
 
-    def _is_still(self, instance: str) -> bool:
-        """Return True if the process that had a request is there to recognize it."""
-        if not instance:
+    def _recognizes(self, before: _Process, *, creates: bool) -> bool:
+        """Return True if the server recognizes a request that the process `before` had."""
+        if not before.instance:
             return False
         try:
-            now = self._ask_for_instance()
+            now = self._ask_for_process()
         except LanceNamespaceError:
             return False
         with self._lock:
-            self._instance = now
-        return now == instance
+            self._process = now
+        return now.instance == before.instance or (creates and before.knows_creations and now.knows_creations)
 
-    def _ask_for_instance(self) -> str:
+    def _ask_for_process(self) -> _Process:
         what = f"what the server {self.settings.uri} can do"
         try:
             answer = self.exchange("GET", "pennon", {}, {"Accept": JSON}, None, what=what, subject=what, changes=False)
@@ -168,9 +184,10 @@ class RestServer:
         except ServiceUnavailableError:
             raise
         except (LanceNamespaceError, ValueError, RecursionError):
-            return ""
-        has_keys = isinstance(content, dict) and content.get("idempotency_keys") is True
-        return str(content.get("instance") or "") if has_keys else ""
+            return _NO_KEYS
+        if not isinstance(content, dict) or content.get("idempotency_keys") is not True:
+            return _NO_KEYS
+        return _Process(str(content.get("instance") or ""), knows_creations=content.get("creation_keys") is True)
 
     def _path(self, template: str, fields: Mapping[str, Any], identifier: Sequence[str]) -> str:
         path = template

@@ -113,17 +113,19 @@ def write_version(
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     through: Mapping[str, Any] | None = None,
     upload: Upload | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> int:
     """Write `data` as the version after `after`. Of several writers one succeeds; others raise VersionExistsError.
 
     The commit point is the put-if-absent of the version's manifest. `commit_guard` is entered around it and may raise
     to refuse. A crash before it leaves data files that nothing refers to. `through` has the arguments for Lance if a
-    catalog manages the table's versions. With `upload`, the files of a small first version are made locally.
+    catalog manages the table's versions. With `upload`, the files of a small first version are made locally. The
+    transaction gets the `properties`.
     """
     options = storage_options or None
     prepared = data if isinstance(data, PreparedData) else None
     identity = transaction_id or (prepared.transaction_id if prepared else None) or str(uuid.uuid4())
-    staged = None if upload is None or after or through else _StagedVersion(location, upload, identity)
+    staged = None if upload is None or after or through else _StagedVersion(location, upload, identity, properties)
     try:
         fragments, schema = _write_data_files(
             data, location, options, session, mode="overwrite" if after else "create", staged=staged
@@ -138,7 +140,7 @@ def write_version(
         read_version=after,
         operation=LanceOperation.Overwrite(schema, fragments),
         uuid=identity,
-        transaction_properties=dict(prepared.properties) if prepared else {},
+        transaction_properties={**(prepared.properties if prepared else {}), **(properties or {})},
     )
     written = _list_files(fragments)
     if staged is not None and staged.manifest is not None:
@@ -199,13 +201,16 @@ def _write_data_files(
 class _StagedVersion:
     """The first version of a table, made in a temporary directory."""
 
-    def __init__(self, location: str, upload: Upload, transaction_id: str) -> None:
+    def __init__(
+        self, location: str, upload: Upload, transaction_id: str, properties: Mapping[str, str] | None
+    ) -> None:
         self.upload = upload
         self.files: dict[str, bytes] = {}
         self.manifest: tuple[str, bytes] | None = None
         """Its path and body, once all other files were uploaded."""
         self._location = location
         self._transaction_id = transaction_id
+        self._properties = dict(properties or {})
 
     def write(self, data: pa.Table) -> tuple[list[FragmentMetadata], Any] | None:
         """Make the version, upload all files but its manifest, and return its fragments and schema.
@@ -219,7 +224,10 @@ class _StagedVersion:
         with folder as location:
             fragments, schema = _write_data_files(data, location, None, None, mode="create")
             transaction = lance.Transaction(
-                read_version=0, operation=LanceOperation.Overwrite(schema, fragments), uuid=self._transaction_id
+                read_version=0,
+                operation=LanceOperation.Overwrite(schema, fragments),
+                uuid=self._transaction_id,
+                transaction_properties=self._properties,
             )
             LanceDataset.commit(location, transaction, enable_v2_manifest_paths=True, max_retries=0)
             made = {

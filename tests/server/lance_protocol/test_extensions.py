@@ -45,7 +45,14 @@ def test_each_operation_answers_on_objects_that_do_not_exist(client, operation, 
 
 def test_the_server_says_what_it_is(client):
     first, second = client.get("/pennon").body, client.get("/pennon").body
-    assert first == second == {"version": pennon.__version__, "idempotency_keys": True, "instance": first["instance"]}
+    instance = first["instance"]
+    assert first == second
+    assert first == {
+        "version": pennon.__version__,
+        "idempotency_keys": True,
+        "instance": instance,
+        "creation_keys": True,
+    }
     assert first["instance"]
 
 

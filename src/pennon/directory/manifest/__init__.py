@@ -6,6 +6,7 @@ from pennon.directory.manifest.manifest import PLAN_ERRORS, Manifest
 from pennon.directory.manifest.row import (
     NAMESPACE,
     PROTECTED,
+    REQUEST,
     TABLE,
     TABLE_VERSION,
     TRASH,
@@ -20,6 +21,7 @@ __all__ = [
     "NAMESPACE",
     "PLAN_ERRORS",
     "PROTECTED",
+    "REQUEST",
     "TABLE",
     "TABLE_VERSION",
     "TRASH",

@@ -21,6 +21,9 @@ TABLE = "table"
 TABLE_VERSION = "table_version"
 PROTECTED = "pennon.protected"
 """The property of a protected table or namespace."""
+REQUEST = "pennon.request"
+"""The property with the digest of the request that created an object, by which a repeated request is recognized."""
+_RESERVED = frozenset({PROTECTED, REQUEST})
 TRASH = "__trash"
 """The namespace of dropped objects: their rows are renamed to `__trash$<deletion id>`."""
 
@@ -51,11 +54,11 @@ class Row:
     """Values of unknown columns, in the table's order. They are preserved."""
 
     def properties(self) -> dict[str, str]:
-        """Return the properties. Values that are not strings are returned as JSON.
+        """Return the properties that users see. Values that are not strings are returned as JSON.
 
         Returns none if the metadata is unreadable: see `metadata_fault`.
         """
-        return {key: value for key, value in self._readable_metadata().items() if key != PROTECTED}
+        return {key: value for key, value in self._readable_metadata().items() if key not in _RESERVED}
 
     def parse_metadata(self) -> dict[str, str]:
         """Return the metadata as strings. Raises UnreadableJsonError if it is unreadable."""
@@ -94,13 +97,31 @@ class Row:
     def with_protection(self, *, protected: bool) -> Row:
         """Return the row with or without protection. The properties stay."""
         self.require_readable_metadata()
-        content = self.properties()
+        content = {key: value for key, value in self.parse_metadata().items() if key != PROTECTED}
         return replace(self, metadata=properties_json({**content, PROTECTED: "true"} if protected else content))
 
     def with_properties(self, metadata: str | None) -> Row:
-        """Return the row with other properties, as `properties_json` formats them. Protection stays."""
+        """Return the row with other properties, as `properties_json` formats them.
+
+        Protection stays, and so does the request that created the object, unless there is another one.
+        """
         changed = replace(self, metadata=metadata)
+        if self.request and not changed.request and not changed.metadata_fault:
+            changed = replace(changed, metadata=properties_json({**changed.parse_metadata(), REQUEST: self.request}))
         return changed.with_protection(protected=True) if self.protected and not changed.metadata_fault else changed
+
+    def filled_by(self, given: Row) -> Row:
+        """Return the row of a declared table that got rows. It keeps its properties unless `given` has some."""
+        if given.properties():
+            return self.with_properties(given.metadata)
+        if not given.request or self.metadata_fault:
+            return self
+        return replace(self, metadata=properties_json({**self.parse_metadata(), REQUEST: given.request}))
+
+    @property
+    def request(self) -> str:
+        """The digest of the request that created the object, or "" if that is unknown."""
+        return self._readable_metadata().get(REQUEST, "") if REQUEST in (self.metadata or "") else ""
 
     def _readable_metadata(self) -> dict[str, str]:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout, table_rows
 from pennon.directory.lookup.directories import look_at
-from pennon.directory.manifest import Draft, Row, is_live, properties_json
+from pennon.directory.manifest import Draft, Row, is_live
 from pennon.directory.manifest_tables import trash
 from pennon.directory.manifest_tables.late_versions import delete_if_purged
 from pennon.directory.markers.reservation import Reservation
@@ -83,6 +83,7 @@ def fill(catalog: Catalog, table: ResolvedTable, spec: TableSpec) -> CreatedTabl
             spec.storage_options,
             session=catalog.session,
             through=_commit_options(catalog, table) if service.is_managed(catalog, table) else None,
+            properties=spec.request_properties,
             upload=TableUpload.of(catalog, spec, location),
         )
     except BaseException as error:
@@ -108,7 +109,7 @@ def _update_row(draft: Draft, table: ResolvedTable, spec: TableSpec) -> tuple[Ro
         owners = trash.live_owners(draft, table.location)
         return (draft.get(owners[0]) if owners else None), trash.is_abandoned(draft, table.location)
     if spec.properties:
-        row = row.with_properties(properties_json(spec.properties))
+        row = row.filled_by(spec.row(table.location))
         draft.put(row)
     return row, False
 

@@ -47,7 +47,7 @@ def declare(catalog: Catalog, identifier: Identifier, row: Row) -> None:
     written. Raises TableAlreadyExistsError for any other table.
     """
     store, location = catalog.store, layout.root_table(identifier[0])
-    with _claim_name(catalog, identifier) as held:
+    with _claim_name(catalog, row) as held:
         if held.prior is not None:
             raise DroppedTableError(
                 f"A dropped table is at {location!r}: create, restore or purge {format_identifier(identifier)}"
@@ -107,7 +107,7 @@ def fill(catalog: Catalog, table: ResolvedTable, spec: TableSpec) -> CreatedTabl
 def _write(catalog: Catalog, spec: TableSpec, row: Row, *, must_be_declared: bool) -> CreatedTable:
     lease = LEASE_SECONDS + spec.data.nbytes / _BYTES_PER_LEASE_SECOND
     transaction_id = spec.data.transaction_id if isinstance(spec.data, PreparedData) else None
-    with _claim_directory(catalog, spec.identifier, lease_seconds=lease, transaction_id=transaction_id) as creation:
+    with _claim_directory(catalog, row, lease_seconds=lease, transaction_id=transaction_id) as creation:
         before, prior = creation.directory, creation.held.prior
         if prior is None and (before.has_versions or before.deregistered):
             raise already_exists(spec.identifier, before)
@@ -231,24 +231,26 @@ def _guard_commit(store: Store, held: Claim) -> Iterator[None]:
 
 @contextmanager
 def _claim_directory(
-    catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS, transaction_id: str | None = None
+    catalog: Catalog, row: Row, *, lease_seconds: float = LEASE_SECONDS, transaction_id: str | None = None
 ) -> Iterator[_Creation]:
     """Claim a root table, look into its directory, and show the table at the end of the block.
 
     Raises ConcurrentModificationError if another client took the claim over before the end.
     """
-    with _claim_name(catalog, identifier, lease_seconds=lease_seconds) as held:
+    with _claim_name(catalog, row, lease_seconds=lease_seconds) as held:
         transaction_id = transaction_id or str(uuid.uuid4())
         base = _record_base(catalog, held, transaction_id)
-        directory = look_at(catalog.store, layout.root_table(identifier[0]))
+        directory = look_at(catalog.store, layout.root_table(held.name))
         yield _Creation(catalog, held, directory, base, transaction_id)
 
 
 @contextmanager
-def _claim_name(catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS) -> Iterator[Claim]:
-    name = identifier[0]
-    table_rows.require_free(catalog, identifier, root_table=True)
-    with acquire_claim(catalog, name, Marker(REVIVING).with_lease(REVIVING, CREATE, lease_seconds)) as held:
+def _claim_name(catalog: Catalog, row: Row, *, lease_seconds: float = LEASE_SECONDS) -> Iterator[Claim]:
+    """Claim the name of a new root table. The claim has its properties, for a client that completes the creation."""
+    name = row.object_id
+    table_rows.require_free(catalog, (name,), root_table=True)
+    wanted = Marker(REVIVING, properties=row.parse_metadata() or None)
+    with acquire_claim(catalog, name, wanted.with_lease(REVIVING, CREATE, lease_seconds)) as held:
         yield held
         if not held.complete():
             raise ConcurrentModificationError(f"Creating table '{name}' took too long: another client took over")

@@ -6,13 +6,14 @@ it, its row is dead, does not keep the name, and is removed when the name is nee
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pennon.directory import layout, table_rows
 from pennon.directory.lookup.directories import look_at, look_at_root_table
 from pennon.directory.lookup.resolve import is_root_table
-from pennon.directory.manifest import TABLE
+from pennon.directory.manifest import TABLE, Row, properties_json
 from pennon.directory.markers import claim
 from pennon.directory.markers.marker import CREATE, PURGE, PURGING, REVIVING, UNDROP, Marker
 from pennon.directory.root_tables.deletion import delete_failed_creation, delete_table
@@ -20,7 +21,7 @@ from pennon.directory.root_tables.visibility import hide_dropped
 from pennon.errors import NamespaceAlreadyExistsError, TableAlreadyExistsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.markers.claim import Claim, StoredMarker
@@ -69,9 +70,19 @@ def settle(catalog: Catalog, current: StoredMarker) -> None:
         if not directory.has_versions:
             # In a bucket, both files of a declaration are written at the same time: one may be missing.
             store.put(layout.declared_marker(directory.location), layout.MARKER_BODY)
+        if marker.properties and catalog.manifest is not None:
+            _complete_row(catalog, name, marker.properties, was_declared=directory.reserved)
         claim.remove_marker(store, current)
     else:
         delete_failed_creation(store, current)
+
+
+def _complete_row(catalog: Catalog, name: str, properties: Mapping[str, str], *, was_declared: bool) -> None:
+    """Commit the row of a root table whose creator died after it had written the table."""
+    row = Row(name, TABLE, layout.root_table(name), properties_json(properties))
+    # If another object has the name, the table stays without a row.
+    with suppress(TableAlreadyExistsError):
+        table_rows.update_root_row(catalog, row, was_declared=was_declared)
 
 
 def retry_without_dead_row(catalog: Catalog, identifier: Identifier, act: Callable[[], T]) -> T:

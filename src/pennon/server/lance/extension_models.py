@@ -143,6 +143,8 @@ class ServerInfo(Model):
     idempotency_keys: bool
     instance: str
     """The process that keeps the answers to requests with a key. Another one does not recognize their repetitions."""
+    creation_keys: bool
+    """Whether every process of this catalog recognizes repeated creations."""
 
 
 class Location(Model):

@@ -16,6 +16,7 @@ from pennon.directory.multi_table import transactions
 from pennon.directory.versions import callback
 from pennon.errors import UnsupportedOperationError, translate_errors
 from pennon.identifiers import table_identifier
+from pennon.server.lance import own_creations
 from pennon.server.lance.extension_models import (
     Adopt,
     CommitTables,
@@ -163,8 +164,13 @@ def _manage_versions(namespace: Namespace, request: VersionManagement) -> Manage
     return directory.disable_table_version_management()
 
 
-def _server_info(_: Namespace, __: Nothing) -> ServerInfo:
-    return ServerInfo(version=__version__, idempotency_keys=True, instance=f"{_INSTANCE}-{os.getpid()}")
+def _server_info(namespace: Namespace, _: Nothing) -> ServerInfo:
+    return ServerInfo(
+        version=__version__,
+        idempotency_keys=True,
+        instance=f"{_INSTANCE}-{os.getpid()}",
+        creation_keys=own_creations.are_recognized(namespace),
+    )
 
 
 def _directory(namespace: Namespace, what: str) -> DirectoryNamespace:

@@ -1,7 +1,8 @@
 """Answers to requests that clients send again, because they lost the first answer.
 
 A client gives each change a key of its own, and sends the same key again with the same request. The first answer is
-kept in memory for a time, and returned instead of a second change (docs/adr/0027).
+kept in memory for a time, and returned instead of a second change (docs/adr/0027). Creations are recognized without
+this memory, too: see `own_creations.py`.
 """
 
 from __future__ import annotations
@@ -118,3 +119,8 @@ def fingerprint(parts: list[str], body: dict[str, Any] | bytes | IO[bytes]) -> b
             digest.update(block)
         body.seek(0)
     return digest.digest()
+
+
+def digest_request(owner: str, key: str, fingerprint: bytes) -> str:
+    """Return a digest of a request, its key and who sent it. It says nothing about any of them."""
+    return hashlib.sha256(json.dumps([owner, key]).encode() + fingerprint).hexdigest()

@@ -20,6 +20,7 @@ from pennon.server.lance import errors, idempotency, listings, streams
 from pennon.server.lance.extensions import EXTENSIONS
 from pennon.server.lance.idempotency import KeptAnswers
 from pennon.server.lance.operations import OPERATIONS
+from pennon.server.lance.own_creations import CREATIONS, create_once
 from pennon.server.lance.request_parsing import RequestParser, limit_page, parse_delimiter
 from pennon.server.permissions.authorization import authorize
 from pennon.server.permissions.rights import principal_of
@@ -98,6 +99,10 @@ def _find_call(operation: Operation, namespace: CatalogNamespace[Any]) -> Callab
     return call
 
 
+def _call_with_rows(call: Callable[..., Any], rows: Body, request: BaseModel) -> Any:  # noqa: ANN401 - of any operation
+    return call(request, rows)
+
+
 @cache
 def _serializer(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
     return TypeAdapter(kind)
@@ -116,6 +121,7 @@ class _Handler:
     ) -> None:
         self._operation = operation
         self._parser = RequestParser(operation)
+        self._namespace = namespace
         self._call = _find_call(operation, namespace)
         self._guard = guard
         self._answers = answers
@@ -134,21 +140,27 @@ class _Handler:
         fields = parse_small_object(body) if isinstance(body, bytes) else body
         return self.answer(http, self.admit(http, fields), fields)
 
-    def answer(self, http: Request, request: BaseModel, body: Body) -> Response:
+    def answer(self, http: Request, request: Any, body: Body) -> Response:  # noqa: ANN401 - of any operation
         """Do the operation unless it was done before, and return its answer. Runs in a thread."""
         operation = self._operation
         key = http.headers.get(idempotency.HEADER) if operation.changes else None
         if key is None:
             return self._answer(http, request, body)
-        parts = [operation.id, http.url.path, http.url.query]
+        owner = principal_of(http.scope).name
+        fingerprint = idempotency.fingerprint([operation.id, http.url.path, http.url.query], body)
+        digest = idempotency.digest_request(owner, key, fingerprint)
         return self._answers.answer_once(
-            principal_of(http.scope).name,
-            key,
-            idempotency.fingerprint(parts, body),
-            lambda: self._answer(http, request, body),
+            owner, key, fingerprint, lambda: self._answer(http, request, body, digest=digest)
         )
 
-    def _answer(self, http: Request, request: BaseModel, body: Body) -> Response:
+    def _answer(
+        self,
+        http: Request,
+        request: Any,  # noqa: ANN401 - of any operation
+        body: Body,
+        *,
+        digest: str | None = None,
+    ) -> Response:
         operation = self._operation
         if operation.lists is not None:
             page = listings.list_visible(
@@ -160,7 +172,11 @@ class _Handler:
                 delimiter=None if "id" in http.path_params else parse_delimiter(http.query_params),
             )
             return self._respond(page)
-        result = self._call(request, body) if operation.takes_rows else self._call(request)
+        call = partial(_call_with_rows, self._call, body) if operation.takes_rows else self._call
+        if digest is not None and operation.id in CREATIONS:
+            result = create_once(self._namespace, operation.id, request, digest, call)
+        else:
+            result = call(request)
         if isinstance(result, pa.RecordBatchReader):
             return streams.send_rows(result, http.headers.get("accept", ""))
         if hasattr(result, "storage_options"):
