@@ -4,7 +4,7 @@ ARGS ?=
 # ARGS may select no test of a kind: pytest then exits with 5.
 OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # The tests on Spark. Collecting them from all of tests/ takes half a minute.
-SPARKED := tests/spark tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
+SPARKED := tests/spark tests/documentation tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
 # Tests that run again on Spark Connect: reading, writing, SQL.
 CONNECTED := tests/spark/test_reading.py tests/spark/test_dense_vectors.py tests/spark/test_writing.py tests/spark/statements/test_statements.py
 

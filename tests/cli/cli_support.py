@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,10 +20,12 @@ import pyarrow as pa
 from tests.support import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 ROWS = pa.table({"id": [1, 2, 3], "name": ["one", "two", None]})
 _PATIENCE_SECONDS = 90
+_LINES = 40
 
 
 def mode_options(mode: str) -> list[str]:
@@ -33,11 +39,13 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
         self.process = process
         self._master = master
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self.patience = _PATIENCE_SECONDS
         self.seen = ""
 
     def wait_for(self, text: str) -> None:
         """Read until a text appears."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + self.patience
         while text not in self.seen:
             assert self._read(deadline), f"the command ended without {text!r}: {self.seen!r}"
 
@@ -47,10 +55,14 @@ class Terminal:
 
     def end(self) -> int:
         """Read to the end and return the exit code."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + self.patience
         while self._read(deadline):
             pass
-        return self.process.wait(_PATIENCE_SECONDS)
+        return self.process.wait(self.patience)
+
+    def read_more(self) -> bool:
+        """Read what comes next. Returns False if the command has ended."""
+        return self._read(time.monotonic() + self.patience)
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
@@ -60,22 +72,33 @@ class Terminal:
         except OSError:
             # Linux raises this after the other end is closed.
             return False
-        self.seen += chunk.decode(errors="replace")
+        self.seen += self._decoder.decode(chunk)
         return bool(chunk)
 
 
 @contextmanager
 def terminal(*arguments: str, columns: int = 100, **variables: str) -> Iterator[Terminal]:
-    """Run a command on a terminal of its own."""
+    """Run a command of `pennon` on a terminal of its own."""
+    with open_terminal([sys.executable, "-m", "pennon", *arguments], {**os.environ, **variables}, columns) as opened:
+        yield opened
+
+
+@contextmanager
+def open_terminal(
+    command: list[str], environment: Mapping[str, str], columns: int = 100, folder: Path | None = None
+) -> Iterator[Terminal]:
+    """Run a program on a terminal of its own."""
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40", **variables}
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
+    size = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(_LINES)}
     process = subprocess.Popen(
-        # The terminal controls the command, so that Ctrl-C reaches it.
-        ["/usr/bin/setsid", "--ctty", sys.executable, "-m", "pennon", *arguments],
+        # The terminal controls the program, so that Ctrl-C reaches it.
+        ["/usr/bin/setsid", "--ctty", *command],
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env=environment,
+        env={**environment, **size},
+        cwd=folder,
     )
     os.close(slave)
     try:
