@@ -79,13 +79,18 @@ class Terminal:
 @contextmanager
 def terminal(*arguments: str, columns: int = 100, **variables: str) -> Iterator[Terminal]:
     """Run a command of `pennon` on a terminal of its own."""
-    with open_terminal([sys.executable, "-m", "pennon", *arguments], {**os.environ, **variables}, columns) as opened:
+    command = [sys.executable, "-m", "pennon", *arguments]
+    with open_terminal(command, os.environ, columns, **variables) as opened:
         yield opened
 
 
 @contextmanager
 def open_terminal(
-    command: list[str], environment: Mapping[str, str], columns: int = 100, folder: Path | None = None
+    command: list[str],
+    environment: Mapping[str, str],
+    columns: int = 100,
+    folder: Path | None = None,
+    **variables: str,
 ) -> Iterator[Terminal]:
     """Run a program on a terminal of its own."""
     master, slave = pty.openpty()
@@ -97,7 +102,7 @@ def open_terminal(
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env={**environment, **size},
+        env={**environment, **size, **variables},
         cwd=folder,
     )
     os.close(slave)
