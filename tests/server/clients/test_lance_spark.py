@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import pennon
+from pennon.errors import NamespaceNotFoundError
+
 pytestmark = [pytest.mark.interop, pytest.mark.soak]
 PROGRAM = Path(__file__).parent / "lance_spark_client.py"
+DIRECTORY_PROGRAM = Path(__file__).parent / "lance_spark_directory.py"
 CACHE = Path(os.environ.get("PENNON_SPARK_35", Path.home() / ".cache" / "pennon" / "spark-3.5"))
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>tests</artifactId><version>1</version>
@@ -59,3 +63,27 @@ def _fetch(command: list[str | Path]) -> None:
 def test_lance_spark_reads_and_writes_tables(python, jars, server, space):
     done = subprocess.run([python, PROGRAM, server.lance, space, jars], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-3000:]
+
+
+def test_a_directory_of_lance_spark_is_a_catalog_that_both_write_to(python, jars, tmp_path):
+    root = tmp_path / "lake"
+
+    def run(step: str) -> str:
+        command = [python, DIRECTORY_PROGRAM, root, jars, step]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    assert run("create") == "[(1, 'a'), (2, 'b')]\n"
+    with pennon.open(root) as lake:
+        assert lake.tables() == ["default.orders", "sales.orders"]
+        with pytest.raises(NamespaceNotFoundError, match="default"):
+            lake["default.orders"]
+        lake.create_namespace("default")
+        assert lake["default.orders"].count() == 2
+        lake["sales.orders"].append({"id": [3], "name": ["c"]})
+        lake.drop("sales.orders")
+        lake.undrop("sales.orders")
+    assert run("extend") == "[(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')]\n"
+    with pennon.open(root) as lake:
+        assert lake["sales.orders"].count() == 4
