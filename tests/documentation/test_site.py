@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -26,15 +27,27 @@ LOADED_FROM_ELSEWHERE = re.compile(
 STYLE_FROM_ELSEWHERE = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
 LARGE_PAGES = (
     "index",
+    "comparison",
+    "concepts/lifecycle",
+    "guides/cookbook/index",
+    "guides/cookbook/tables",
     "guides/command-line",
     "guides/pipelines",
+    "migration/lancedb",
+    "operations/monitor",
     "performance",
     "reference/commands",
     "reference/errors",
     "reference/operations",
     "reference/python",
     "reference/rest-routes",
+    "troubleshooting",
 )
+DIAGRAMS = {
+    "life-of-a-table": "concepts/lifecycle",
+    "commit": "concepts/versions",
+    "pipeline-run": "guides/pipelines",
+}
 # Elements that are wider than the window and cannot be scrolled by themselves.
 TOO_WIDE = """() => [...document.querySelectorAll('article *')].filter(one => {
     const scrolled = one.closest('pre, .md-typeset__scrollwrap, .highlight, .tabbed-labels');
@@ -105,6 +118,31 @@ def test_pages_fit_a_desktop_and_a_phone_and_ask_no_other_host(address, browser)
     assert too_wide == {}
     assert faults == []
     assert [url for url in requests if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def test_diagrams_describe_themselves_and_need_nothing_else():
+    drawings = sorted((TOP / "docs" / "images").glob("*.svg"))
+    assert [path.stem for path in drawings] == sorted(DIAGRAMS)
+    for path in drawings:
+        root = ET.parse(path).getroot()  # noqa: S314 - our own files
+        named = {child.get("id"): child.text for child in root if child.get("id")}
+        assert root.get("role") == "img"
+        assert all(named[name].strip() for name in root.get("aria-labelledby").split())
+        assert re.findall(r"(?:href|src|url)[=(][\"']?(?!#)", path.read_text()) == []
+
+
+@needs_browser
+@pytest.mark.parametrize("name", DIAGRAMS)
+def test_diagrams_follow_the_colours_of_the_page(address, browser, name):
+    page = browser.new_page(color_scheme="light")
+    page.goto(f"{address}/{DIAGRAMS[name]}.html")
+    picture = page.locator(f"img[src$='/{name}.svg']")
+    assert len(picture.get_attribute("alt")) > 50
+    light = picture.screenshot()
+    page.get_by_title("Switch to dark mode").click()
+    page.locator("body[data-md-color-scheme=slate]").wait_for()
+    assert picture.screenshot() != light
+    page.close()
 
 
 @needs_browser
