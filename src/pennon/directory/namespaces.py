@@ -64,7 +64,7 @@ def create(
         draft.put(replace(wanted, extra=existing.extra))
         return wanted
 
-    return retry_without_dead_row(catalog, identifier, lambda: manifest.mutate(plan)).properties()
+    return retry_without_dead_row(catalog, identifier, lambda: manifest.mutate(plan, may_be_offered=True)).properties()
 
 
 def drop(
@@ -103,7 +103,7 @@ def drop(
             _move_to_trash(draft, row, deletion, force=force)
         return row
 
-    row = manifest.mutate(plan)
+    row = manifest.mutate(plan, may_be_offered=True)
     return {} if row is None else row.properties()
 
 
@@ -146,7 +146,7 @@ def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[
         draft.put(row.with_properties(properties_json(kept)))
         return kept
 
-    return manifest.mutate(plan)
+    return manifest.mutate(plan, may_be_offered=True)
 
 
 def list_children(

@@ -35,6 +35,8 @@ from pennon.store.root_paths import check_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from pennon.store.local_offers import FoundOffer, PostedOffer
+
 T = TypeVar("T")
 Item = TypeVar("Item")
 _SIGNED_DELETE_SCHEMES = ("s3", "s3a", "az", "abfs", "abfss")
@@ -361,9 +363,18 @@ class ObjectStore:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
 
-    def turn(self, name: str, seconds: float) -> contextlib.AbstractContextManager[None]:
+    def turn(
+        self, name: str, seconds: float, *, offer: Callable[[], PostedOffer | None] = lambda: None
+    ) -> contextlib.AbstractContextManager[bool]:
         """Do nothing: object stores have no locks."""
-        return contextlib.nullcontext()
+        return contextlib.nullcontext(enter_result=False)
+
+    def post_offer(self, body: bytes) -> PostedOffer | None:
+        """Return None: nobody has a turn."""
+
+    def find_offers(self) -> list[FoundOffer]:
+        """Return none: nobody has a turn."""
+        return []
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results in order. Calls from one of the pool's threads run one by one.

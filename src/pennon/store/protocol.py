@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from pennon.store.local_offers import FoundOffer, PostedOffer
+
 T = TypeVar("T")
 Item = TypeVar("Item")
 
@@ -202,11 +204,21 @@ class Store(Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name`. Only a local disk has locks; elsewhere this does nothing."""
 
-    def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
+    def turn(
+        self, name: str, seconds: float, *, offer: Callable[[], PostedOffer | None] = lambda: None
+    ) -> AbstractContextManager[bool]:
         """Wait until no other process has its turn at `name`, at most for `seconds`, and have it for the block.
 
-        Processes that queue do not collide, but only a local disk has turns, and the block runs in any case.
+        Processes that queue do not collide, but only a local disk has turns, and the block runs in any case. It gets
+        True if it has the turn. If another process has it, `offer` is called, which may post an offer. The wait ends
+        once that is accepted.
         """
+
+    def post_offer(self, body: bytes) -> PostedOffer | None:
+        """Offer work to the process that has the turn. Returns None where that is not possible."""
+
+    def find_offers(self) -> list[FoundOffer]:
+        """Return the offers of other processes that wait for a turn."""
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results of the function for all items, in order. Object stores run the calls in parallel.

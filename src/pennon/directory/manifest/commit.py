@@ -13,7 +13,7 @@ refers to; a crash after it leaves the change in place.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,9 @@ _TIERS = (1 << 10, 1 << 15, 1 << 20)
 _MANY_DELETIONS = 256
 COMMITTED_BY = "pennon.commit"
 """Transaction property of Pennon's own commits. `upkeep` recognizes other writers by its absence."""
+
+OFFERS = "pennon.offers"
+"""Transaction property with the ids of the offers of other processes that a commit contains, separated by spaces."""
 
 
 class CommitConflict(Exception):
@@ -75,6 +78,8 @@ class CommitPlan:
     removed_fragments: frozenset[int]
     """Fragments that are removed as a whole."""
     highest_fragment: int
+    offers: tuple[str, ...] = ()
+    """The ids of the changes of other processes that are part of the commit."""
 
     @property
     def changes_nothing(self) -> bool:
@@ -96,6 +101,14 @@ class CommitPlan:
         emptied = {key for key, offsets in deleted_offsets.items() if len(offsets) == snapshot.fragments[key].live}
         whole = frozenset(rewritten | emptied)
         return cls(added, removed, moved + added, deleted_offsets, whole, snapshot.highest_fragment)
+
+    def with_offers(self, snapshot: Snapshot, draft: Draft, offers: tuple[str, ...]) -> CommitPlan:
+        """Return this plan with what offers of other processes have added to its draft.
+
+        `added` and `removed` remain: they tell whether the own changes took effect.
+        """
+        whole = CommitPlan.from_draft(snapshot, draft)
+        return replace(whole, added=self.added, removed=self.removed, offers=offers)
 
 
 def create_table(uri: str, storage_options: dict[str, str], rows: list[Row]) -> tuple[LanceDataset, ManifestChange]:
@@ -146,7 +159,7 @@ def commit(dataset: LanceDataset, plan: CommitPlan) -> tuple[LanceDataset, Manif
             kept.append(fragment.metadata)
     new = _write_rows(dataset, plan.rows, change)
     operation = _choose_operation(dataset, kept, sorted(plan.removed_fragments), new, above=plan.highest_fragment)
-    transaction = _create_transaction(dataset.version, operation)
+    transaction = _create_transaction(dataset.version, operation, plan.offers)
     committed = _commit_or_find(
         lambda: LanceDataset.commit(dataset, transaction, max_retries=0, commit_timeout=_TIMEOUT),
         lambda: lance.dataset(dataset.uri, storage_options=dataset.latest_storage_options() or None),
@@ -260,12 +273,22 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _create_transaction(read_version: int, operation: LanceOperation.BaseOperation) -> lance.Transaction:
+def has_offer(dataset: LanceDataset, version: int, offer_id: str) -> bool:
+    """Return True if the commit of a version contains an offer. Raises OSError or ValueError if the version is gone."""
+    transaction = read_transaction(dataset, version)
+    properties = None if transaction is None else transaction.transaction_properties
+    return offer_id in (properties or {}).get(OFFERS, "").split()
+
+
+def _create_transaction(
+    read_version: int, operation: LanceOperation.BaseOperation, offers: tuple[str, ...] = ()
+) -> lance.Transaction:
+    properties = {COMMITTED_BY: "1", OFFERS: " ".join(offers)} if offers else {COMMITTED_BY: "1"}
     return lance.Transaction(
         read_version=read_version,
         operation=operation,
         uuid=str(uuid.uuid4()),
-        transaction_properties={COMMITTED_BY: "1"},
+        transaction_properties=properties,
     )
 
 

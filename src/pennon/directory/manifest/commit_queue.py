@@ -41,10 +41,11 @@ _RETURN_SHARE = 5
 class Mutation(Generic[T]):
     """A plan that waits for its commit, and its result."""
 
-    __slots__ = ("_wake", "done", "error", "plan", "result")
+    __slots__ = ("_wake", "done", "error", "may_be_offered", "plan", "result")
 
-    def __init__(self, plan: Callable[[Draft], T]) -> None:
+    def __init__(self, plan: Callable[[Draft], T], *, may_be_offered: bool = False) -> None:
         self.plan = plan
+        self.may_be_offered = may_be_offered
         self.done = False
         self.result: T | None = None
         self.error: BaseException | None = None
@@ -82,9 +83,12 @@ class CommitQueue:
         self._last = _LastGroup()
         self._sizes: deque[int] = deque(maxlen=_REMEMBERED_GROUPS)
 
-    def run(self, plan: Callable[[Draft], T]) -> T:
-        """Commit the changes that `plan` makes, and return its result. Raises the error of the plan or the commit."""
-        mutation = Mutation(plan)
+    def run(self, plan: Callable[[Draft], T], *, may_be_offered: bool = False) -> T:
+        """Commit the changes that `plan` makes, and return its result. Raises the error of the plan or the commit.
+
+        With `may_be_offered`, another process may commit them.
+        """
+        mutation = Mutation(plan, may_be_offered=may_be_offered)
         try:
             with self._lock:
                 self._waiting.append(mutation)

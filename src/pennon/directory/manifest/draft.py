@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pennon.directory import layout
 from pennon.directory.manifest.row import TABLE_VERSION, version_key
 from pennon.identifiers import DELIMITER, parent_and_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pennon.directory.manifest.row import Row
-    from pennon.directory.manifest.snapshot import Snapshot
 
 _ABSENT = object()
+
+
+class StoredRows(Protocol):
+    """What a draft asks about the version below it. See `Snapshot`."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata map of the manifest."""
+
+    def expect(self, *object_ids: str) -> None:
+        """Prepare for questions about some rows."""
+
+    def get(self, object_id: str) -> Row | None:
+        """Return a row by its key, or None."""
+
+    def versions_of(self, table: str) -> Sequence[int]:
+        """Return the versions of a table that have rows, sorted."""
+
+    def versioned_tables(self) -> list[str]:
+        """Return the keys of everything that has version rows."""
+
+    def object_ids_at(self, location: str) -> tuple[str, ...]:
+        """Return the keys of the rows with this location."""
+
+    def locations_below(self, location: str) -> Sequence[str]:
+        """Return the locations of tables that are inside this one."""
+
+    def descendants(self, parent: str) -> Iterator[str]:
+        """Iterate over the ids of everything below a namespace."""
 
 
 class Draft:
     """A snapshot with changes. Plans read and change it. The changes of a plan that raises an error are undone."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: StoredRows) -> None:
         self._snapshot = snapshot
         self._changes: dict[str, Row | None] = {}
         self._versions: dict[str, dict[int, bool]] = {}
@@ -155,6 +183,11 @@ class Draft:
     def _write(self, target: dict[Any, Any], key: object, value: object) -> None:
         self._log.append((target, key, target.get(key, _ABSENT)))
         target[key] = value
+
+    @property
+    def changes(self) -> Mapping[str, Row | None]:
+        """The rows after the change, by key. None for those that are removed."""
+        return self._changes
 
     def removed(self) -> list[str]:
         """Return the keys whose stored rows are removed or replaced."""

@@ -22,11 +22,19 @@ import lance
 from pennon import background, counters
 from pennon.directory import layout
 from pennon.directory.manifest import flags, history
-from pennon.directory.manifest.commit import CommitConflict, CommitPlan, ManifestChange, commit, create_table
+from pennon.directory.manifest.commit import (
+    CommitConflict,
+    CommitPlan,
+    ManifestChange,
+    commit,
+    create_table,
+    has_offer,
+)
 from pennon.directory.manifest.commit_queue import CommitQueue
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
 from pennon.directory.manifest.loading import advance
+from pennon.directory.manifest.offers import RecordedRows, apply_offer, encode_offer
 from pennon.directory.manifest.queried_snapshot import QueriedSnapshot, VersionGoneError
 from pennon.directory.manifest.skipped import find_skipped_rows
 from pennon.directory.manifest.staged_commit import StagingArea
@@ -46,14 +54,16 @@ from pennon.store import call_together
 from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from threading import Thread
 
     from pennon.directory.manifest.commit_queue import Mutation
+    from pennon.directory.manifest.draft import StoredRows
     from pennon.directory.manifest.row import Row
     from pennon.directory.manifest.snapshot import Snapshot
     from pennon.directory.manifest.staged_commit import StagedCommit
     from pennon.store import Store
+    from pennon.store.local_offers import FoundOffer, PostedOffer
 
 T = TypeVar("T")
 
@@ -100,6 +110,16 @@ class _Base:
         return dataset if dataset.version == self.version else dataset.checkout_version(self.version)
 
 
+@dataclass(frozen=True)
+class _OfferedGroup:
+    """Mutations that this process has offered to others."""
+
+    posted: PostedOffer
+    since: int
+    """The version that was the latest before. A later one may contain the mutations."""
+    results: list[Any]
+
+
 class Manifest:
     """The manifest table of a root, opened at first use and absent until the first mutation."""
 
@@ -123,6 +143,8 @@ class Manifest:
         self._committed_at = -math.inf
         self._commit_seconds = 0.0
         """When this client last committed to a bucket, and how long that took."""
+        self._missing: object = None
+        """Not None if another process has committed an offer of this client, and the snapshot may be older."""
         self._guard = RLock()
         self._loader: Thread | None = None
         self._queue = CommitQueue(self._commit_group)
@@ -142,7 +164,12 @@ class Manifest:
             return look(self._load_whole())
 
     def peek(self, look: Callable[[Snapshot], T]) -> T:
-        """Return the result of `look` on the snapshot in memory, which may be outdated: a commit checks it again."""
+        """Return the result of `look` on the snapshot in memory, which may be outdated: a commit checks it again.
+
+        It contains what this client committed.
+        """
+        if self._missing is not None:
+            self._validate()
         return self._look(look) if self._looked else self.read(look)
 
     def _look(self, look: Callable[[Snapshot], T]) -> T:
@@ -162,13 +189,14 @@ class Manifest:
                     raise
                 self._open_again(snapshot)
 
-    def mutate(self, plan: Callable[[Draft], T]) -> T:
+    def mutate(self, plan: Callable[[Draft], T], *, may_be_offered: bool = False) -> T:
         """Commit the changes that `plan` makes to a draft, and return its result.
 
         If `plan` raises an error, nothing is changed. It may run several times. The commit point is the manifest's next
-        version; see `commit`.
+        version; see `commit`. With `may_be_offered`, another process on the same disk may commit the change, even if
+        this one dies while it waits.
         """
-        return self._queue.run(plan)
+        return self._queue.run(plan, may_be_offered=may_be_offered)
 
     def may_refer_to(self, location: str, error: BaseException) -> bool:
         """Return False if the commit of a row with this location failed for certain, so that its files can be deleted.
@@ -232,8 +260,69 @@ class Manifest:
             self._commit_plans(group)
             return
         self._yield_to_others()
-        with self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS):
-            self._commit_plans(group)
+        offered: _OfferedGroup | None = None
+
+        def offer() -> PostedOffer | None:
+            nonlocal offered
+            offered = self._offer(group)
+            return None if offered is None else offered.posted
+
+        try:
+            with self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS, offer=offer) as has_turn:
+                if offered is not None and offered.posted.withdraw():
+                    self._commit_plans(group, accepts_offers=has_turn)
+                elif offered is not None and offered.posted.check():
+                    self._complete(offered, group)
+                else:
+                    self._commit_plans(group, offered, accepts_offers=has_turn)
+        finally:
+            if offered is not None:
+                offered.posted.close()
+
+    def _offer(self, group: list[Mutation[Any]]) -> _OfferedGroup | None:
+        """Offer the changes of a group to the process that commits next. Returns None if that is not possible."""
+        if not all(mutation.may_be_offered for mutation in group):
+            return None
+        since = history.find_latest(self._store).version
+        with self._guard:
+            if not isinstance(self._snapshot, LoadedSnapshot):
+                return None
+            recorded = RecordedRows(self._snapshot)
+            draft = self._run_plans(group, recorded)
+        is_planned = all(mutation.error is None for mutation in group) and bool(draft.changes)
+        results = [mutation.result for mutation in group]
+        for mutation in group:
+            mutation.result = mutation.error = None
+        body = encode_offer(recorded, draft) if is_planned else None
+        posted = None if body is None else self._store.post_offer(body)
+        return None if posted is None else _OfferedGroup(posted, since, results)
+
+    def _complete(self, offered: _OfferedGroup, group: list[Mutation[Any]]) -> None:
+        """Return the results of a group that another process has committed."""
+        self._missing = offered
+        for mutation, result in zip(group, offered.results, strict=True):
+            mutation.result, mutation.error = result, None
+
+    def _was_committed(self, offered: _OfferedGroup, version: int) -> bool:
+        """Return True if a version contains an offer that was taken.
+
+        Raises ConcurrentModificationError if that is unknown, because a version was removed that may have added it.
+        """
+        with self._guard:
+            dataset = self._dataset
+        if dataset is None:
+            return False
+        try:
+            later = range(version, offered.since, -1)
+            found = next((number for number in later if has_offer(dataset, number, offered.posted.offer_id)), None)
+        except (OSError, ValueError) as error:
+            if not is_not_found(error):
+                raise
+            raise ConcurrentModificationError(
+                f"Another process took a change of the catalog at {self._store.identity()} to commit it and did not "
+                "answer; check whether it succeeded"
+            ) from error
+        return found is not None and self._is_in_history(found, -math.inf)
 
     def _yield_to_others(self) -> None:
         """Wait between two commits to a bucket while others commit too.
@@ -249,11 +338,16 @@ class Manifest:
         if not is_quiet and (wait := due - time.monotonic()) > 0:
             time.sleep(min(wait, _LONGEST_TURN_SECONDS))
 
-    def _commit_plans(self, group: list[Mutation[Any]]) -> None:
+    def _commit_plans(
+        self, group: list[Mutation[Any]], offered: _OfferedGroup | None = None, *, accepts_offers: bool = False
+    ) -> None:
         """Run the plans on the latest version and commit on top of it, until there is no conflict.
 
         In a bucket, the plans run on the version in memory without asking the store: the commit verifies it. An error,
         or a result without a change, is verified by no commit, so the store is asked then.
+
+        The group was `offered` to a process that took it and did not answer: it may have committed it, or may still do
+        so. With `accepts_offers`, the first attempt also commits what other processes offer.
         """
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
@@ -266,12 +360,20 @@ class Manifest:
                 snapshot = self._snapshot
                 base = _Base(self._dataset, snapshot.version, self._mark, self._validated_at)
                 try:
-                    plan = CommitPlan.from_draft(snapshot, self._run_plans(group))
+                    draft = self._run_plans(group, snapshot)
+                    plan = CommitPlan.from_draft(snapshot, draft)
+                    taken = [] if plan.changes_nothing or attempt or not accepts_offers else self._take_offers(draft)
+                    if taken:
+                        plan = plan.with_offers(snapshot, draft, tuple(one.offer_id for one in taken))
                 except VersionGoneError:
                     self._open_again(snapshot)
                     self._pause(attempt, deadline, "the catalog")
                     attempt += 1
                     continue
+            # A process that took the offer late commits on the same version, and only one of the two succeeds.
+            if offered is not None and self._was_committed(offered, base.version):
+                self._complete(offered, group)
+                return
             if not verified and (plan.changes_nothing or any(mutation.error is not None for mutation in group)):
                 verified = True
                 for mutation in group:
@@ -279,7 +381,7 @@ class Manifest:
                 continue
             if plan.changes_nothing:
                 return
-            if self._try_commit(base, plan):
+            if self._try_commit(base, plan, taken):
                 counters.COMMITS.add("committed")
                 return
             counters.COMMITS.add("conflict")
@@ -297,9 +399,20 @@ class Manifest:
             is_quiet = time.monotonic() - self._changed_by_others_at > _QUIET_SECONDS
             return is_quiet and self._mark is not None and self._is_staged
 
-    def _run_plans(self, group: list[Mutation[Any]]) -> Draft:
+    def _take_offers(self, draft: Draft) -> list[FoundOffer]:
+        """Add the changes that other processes offer, as far as they fit, and return the offers."""
+        taken = []
+        for offer in self._store.find_offers():
+            savepoint = draft.savepoint()
+            if apply_offer(draft, offer.body) and offer.take():
+                taken.append(offer)
+            else:
+                draft.roll_back(savepoint)
+        return taken
+
+    def _run_plans(self, group: list[Mutation[Any]], rows: StoredRows) -> Draft:
         """Run the plans on one draft, and return it. The changes of a plan that fails are undone."""
-        draft = Draft(self._snapshot)
+        draft = Draft(rows)
         try:
             flags.require_readable(self._snapshot.metadata, self._store.identity())
             flags.require_writable(self._snapshot.metadata, self._store.identity())
@@ -319,8 +432,11 @@ class Manifest:
                 draft.roll_back(savepoint)
         return draft
 
-    def _try_commit(self, base: _Base, plan: CommitPlan) -> bool:
-        """Commit on top of a version, and advance the snapshot. Returns False on a conflict."""
+    def _try_commit(self, base: _Base, plan: CommitPlan, taken: Sequence[FoundOffer] = ()) -> bool:
+        """Commit on top of a version, and advance the snapshot. Returns False on a conflict.
+
+        The offers that were taken are accepted if the commit succeeds. Otherwise, those who posted them find out.
+        """
         started = time.monotonic()
         self._store.resolve(layout.MANIFEST)
         try:
@@ -338,6 +454,8 @@ class Manifest:
         if not self._is_in_history(committed.version, base.validated_at):
             self._validate()
             return self._is_effective(plan.added, plan.removed)
+        for offer in taken:
+            offer.accept()
         self._advance(base, committed, change, started)
         self._upkeep.record_commit(committed.version)
         return True
@@ -433,8 +551,11 @@ class Manifest:
     def _validate(self, *, for_commit: bool = False) -> None:
         """Advance the snapshot to the latest version. Costs one request if nothing changed."""
         started = time.monotonic()
+        missing = self._missing
         self._follow_latest(for_commit=for_commit)
         with self._guard:
+            if self._missing is missing:
+                self._missing = None
             self._validated_at = max(self._validated_at, started)
 
     def _follow_latest(self, *, for_commit: bool) -> None:
