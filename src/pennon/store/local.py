@@ -490,16 +490,24 @@ class LocalStore:
     ) -> Iterator[bool]:
         """Queue at two lock files. The process that is next holds the first one, so nobody overtakes it.
 
-        A process that has posted an offer queues only if the offer is not accepted soon. After a wait in vain, no turn of the next seconds is waited for: the holder is stopped, or very slow.
+        A process that has posted an offer queues only if the offer is not accepted soon.
+
+        After a wait in vain, no turn of the next seconds is waited for: the holder is stopped, or very slow.
         """
         now = time.monotonic()
         patience = 0.0 if now < self._impatient_until else seconds
-        has_turn = False
+        has_turn, posted = False, None
+
+        def post() -> PostedOffer | None:
+            nonlocal posted
+            posted = offer()
+            return posted
+
         with contextlib.ExitStack() as held:
             # Without lock files, as on a disk that does not allow them, processes do not queue.
             with contextlib.suppress(OSError, UnusableEntryError):
-                has_turn = self._wait_for_turn(held, name, patience, offer)
-                if not has_turn and time.monotonic() - now >= patience:
+                has_turn = self._wait_for_turn(held, name, patience, post)
+                if not has_turn and (posted is None or not posted.is_accepted):
                     self._impatient_until = max(self._impatient_until, now + _IMPATIENCE * seconds)
             yield has_turn
 

@@ -7,9 +7,6 @@ uploads all files at the same time.
 
 from __future__ import annotations
 
-import tempfile
-import uuid
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 
 from pennon.table import mutations, naming
+from pennon.table.scratch import create_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
 LARGEST_APPEND = 8 << 20
 """The largest size of rows, and of manifests, in bytes. More would be written twice for no gain."""
-_IN_MEMORY = "/dev/shm"  # noqa: S108 - the directories in it have random names, and are only for this user
-"""Where Linux keeps files in memory. A disk takes longer to create and delete a few files than Lance to write them."""
-_LARGEST_IN_MEMORY = 1 << 20
 _CACHE_BYTES = 1 << 20
 AUTO_CLEANUP = "lance.auto_cleanup."
 """The prefix of the settings by which Lance deletes old versions when it commits."""
@@ -53,7 +48,7 @@ def make_append(manifest: bytes, version: int, rows: pa.Table, identifier: Ident
     Returns None if the append fails, for any reason. The caller then lets Lance append to the table itself, which
     raises the error for the right table.
     """
-    folder = _create_folder(rows.nbytes + len(manifest))
+    folder = create_folder(rows.nbytes + len(manifest))
     if folder is None:
         return None
     with folder as location:
@@ -76,16 +71,6 @@ def make_append(manifest: bytes, version: int, rows: pa.Table, identifier: Ident
         except Exception:  # noqa: BLE001 - whatever it is, Lance meets it again at the table itself
             return None
     return LocalAppend(files, made, done.inserted)
-
-
-def _create_folder(size: int) -> tempfile.TemporaryDirectory[str] | None:
-    """Create a temporary directory for files of about this size, in memory if they are small. None if that fails."""
-    # Lance may cache what it reads by its path, so no path is used twice.
-    prefix = f"pennon-{uuid.uuid4().hex}-"
-    for place in [_IN_MEMORY, None] if size <= _LARGEST_IN_MEMORY else [None]:
-        with suppress(OSError):
-            return tempfile.TemporaryDirectory(prefix=prefix, dir=place)
-    return None
 
 
 @cache

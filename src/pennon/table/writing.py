@@ -7,7 +7,6 @@ manifest last, by put-if-absent as Lance does it (docs/adr/0021).
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from pennon.table import blobs
 from pennon.table.history import read_transaction
 from pennon.table.ipc_file import IpcFile
 from pennon.table.naming import SUFFIX, VERSIONS_FOLDER
+from pennon.table.scratch import create_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -217,9 +217,8 @@ class _StagedVersion:
 
         Returns None if there is no temporary directory.
         """
-        try:
-            folder = tempfile.TemporaryDirectory(prefix="pennon-")
-        except OSError:
+        folder = create_folder(data.nbytes)
+        if folder is None:
             return None
         with folder as location:
             fragments, schema = _write_data_files(data, location, None, None, mode="create")

@@ -105,6 +105,8 @@ def apply_offer(draft: Draft, body: bytes) -> bool:
         decoded = {key: _decode_row(key, row) for key, row in rows.items()}
     except (UnreadableJsonError, KeyError, TypeError, ValueError, AttributeError):
         return False
+    if any((row := draft.get(key)) is not None and row.object_type != NAMESPACE for key in decoded):
+        return False
     for key, row in decoded.items():
         if row is not None:
             draft.put(row)

@@ -9,7 +9,6 @@ copy too (docs/adr/0024).
 from __future__ import annotations
 
 import logging
-import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +23,7 @@ from pennon.directory.manifest.commit import CommitConflict, CommitPlan, Manifes
 from pennon.directory.manifest.loading import LARGE_CHANGE, describe_fragment
 from pennon.store import LARGEST_MANIFEST, call_together
 from pennon.table import naming
+from pennon.table.scratch import create_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,9 +65,9 @@ class StagingArea:
         with ExitStack() as stack:
             staged = None
             try:
-                if base is not None:
-                    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pennon-"))
-                    staged = self._commit_locally(Path(folder), base, plan)
+                folder = None if base is None else create_folder(len(base.body))
+                if base is not None and folder is not None:
+                    staged = self._commit_locally(Path(stack.enter_context(folder)), base, plan)
             except (OSError, ValueError):
                 _log.info("Lance commits to the bucket itself: staging failed", exc_info=True)
             yield staged
@@ -84,8 +84,9 @@ class StagingArea:
         with ExitStack() as stack:
             dataset = None
             try:
-                if file is not None:
-                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pennon-")))
+                created = None if file is None else create_folder(len(file.body))
+                if file is not None and created is not None:
+                    folder = Path(stack.enter_context(created))
                     _write_files(folder, {_version_path(version): file.body})
                     dataset = lance.dataset(str(folder))
                     if not self._download(folder, list_changed_files(dataset, known)):

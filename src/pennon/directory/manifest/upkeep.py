@@ -27,7 +27,7 @@ from pennon.errors import is_commit_conflict, is_not_found
 from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from threading import Thread
 
     from pennon.store import Store
@@ -61,6 +61,8 @@ class Upkeep:
         self._running = False
         self._last_round = 0
         self._authors: dict[int, bool] = {}
+        self._own_versions: set[int] = set()
+        """Versions that rounds of this process have committed, or are about to commit."""
 
     def record_commit(self, version: int) -> None:
         """Record a commit of this process. Every sixteenth version starts a round, in the process that committed it.
@@ -83,6 +85,11 @@ class Upkeep:
             if not self._running or self._thread is None or not self._thread.is_alive():
                 self._thread = background.start(self._run, name="pennon-upkeep")
                 self._running = self._thread is not None
+
+    def has_committed(self, first: int, last: int) -> bool:
+        """Return True if rounds of this process committed all versions in a range, as far as is known."""
+        with self._lock:
+            return all(version in self._own_versions for version in range(first, last + 1))
 
     def close(self) -> None:
         """Finish the round that is due, and start no more."""
@@ -112,7 +119,7 @@ class Upkeep:
             self._store.resolve(layout.MANIFEST, deeply=True)
             dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
             self._remove_old_versions(dataset)
-            update_indexes(dataset)
+            update_indexes(dataset, self._announce)
             counters.UPKEEP_ROUNDS.add("done")
         except background.ProcessEndingError:
             raise
@@ -123,6 +130,14 @@ class Upkeep:
             else:
                 counters.UPKEEP_ROUNDS.add("failed")
                 _log.warning("upkeep of %s failed and will be tried again", self._location, exc_info=True)
+
+    def _announce(self, dataset: lance.LanceDataset) -> None:
+        """Record the version that is committed next, if no other client comes first."""
+        with self._lock:
+            self._own_versions = {
+                version for version in self._own_versions if version > dataset.version - KEPT_VERSIONS
+            }
+            self._own_versions.add(dataset.version + 1)
 
     def _remove_old_versions(self, dataset: lance.LanceDataset) -> None:
         """Remove old versions, with the files that only they use."""
@@ -175,8 +190,13 @@ def _is_harmless(version: int, transaction: lance.Transaction | None) -> bool:
     return isinstance(operation, (lance.LanceOperation.CreateIndex, lance.LanceOperation.UpdateConfig))
 
 
-def update_indexes(dataset: lance.LanceDataset) -> None:
-    """Create missing indexes, and index new rows once they are a fair share of the table."""
+def update_indexes(
+    dataset: lance.LanceDataset, announce: Callable[[lance.LanceDataset], object] = lambda _: None
+) -> None:
+    """Create missing indexes, and index new rows once they are a fair share of the table.
+
+    `announce` is called with the dataset before each commit.
+    """
     background.raise_if_ending()
     present = {
         index.name: {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}
@@ -187,6 +207,7 @@ def update_indexes(dataset: lance.LanceDataset) -> None:
     for column, kind, name in _INDEXES:
         if name not in present:
             background.raise_if_ending()
+            announce(dataset)
             dataset.create_scalar_index(column, kind, name=name, replace=True)
     if len(present) < len(_INDEXES):
         return
@@ -197,4 +218,5 @@ def update_indexes(dataset: lance.LanceDataset) -> None:
             unindexed += fragment.physical_rows
     if unindexed > max(_UNINDEXED_ROWS, _UNINDEXED_SHARE * total):
         background.raise_if_ending()
+        announce(dataset)
         dataset.optimize.optimize_indices()
