@@ -579,7 +579,7 @@ class Manifest:
             return
         with self._guard:
             if self._snapshot.version < latest.version or (self._snapshot.version, self._mark) == (version, mark):
-                is_own = self._upkeep.has_committed(self._snapshot.version + 1, latest.version)
+                is_own = self._upkeep.may_have_committed(self._snapshot.version + 1, latest.version)
                 if latest.version != self._updated_version and not is_own:
                     self._changed_by_others_at = time.monotonic()
                 self._refresh(latest)

@@ -14,6 +14,7 @@ docs/adr/0003.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager, nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
@@ -27,7 +28,8 @@ from pennon.errors import is_commit_conflict, is_not_found
 from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from threading import Thread
 
     from pennon.store import Store
@@ -62,7 +64,8 @@ class Upkeep:
         self._last_round = 0
         self._authors: dict[int, bool] = {}
         self._own_versions: set[int] = set()
-        """Versions that rounds of this process have committed, or are about to commit."""
+        self._is_committing = False
+        """True while a round makes a commit of its own. Its version is known only afterwards."""
 
     def record_commit(self, version: int) -> None:
         """Record a commit of this process. Every sixteenth version starts a round, in the process that committed it.
@@ -86,10 +89,10 @@ class Upkeep:
                 self._thread = background.start(self._run, name="pennon-upkeep")
                 self._running = self._thread is not None
 
-    def has_committed(self, first: int, last: int) -> bool:
-        """Return True if rounds of this process committed all versions in a range, as far as is known."""
+    def may_have_committed(self, first: int, last: int) -> bool:
+        """Return False if a version in a range was certainly not committed by a round of this process."""
         with self._lock:
-            return all(version in self._own_versions for version in range(first, last + 1))
+            return self._is_committing or all(version in self._own_versions for version in range(first, last + 1))
 
     def close(self) -> None:
         """Finish the round that is due, and start no more."""
@@ -119,7 +122,7 @@ class Upkeep:
             self._store.resolve(layout.MANIFEST, deeply=True)
             dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
             self._remove_old_versions(dataset)
-            update_indexes(dataset, self._announce)
+            update_indexes(dataset, self._recorded)
             counters.UPKEEP_ROUNDS.add("done")
         except background.ProcessEndingError:
             raise
@@ -131,13 +134,19 @@ class Upkeep:
                 counters.UPKEEP_ROUNDS.add("failed")
                 _log.warning("upkeep of %s failed and will be tried again", self._location, exc_info=True)
 
-    def _announce(self, dataset: lance.LanceDataset) -> None:
-        """Record the version that is committed next, if no other client comes first."""
+    @contextmanager
+    def _recorded(self, dataset: lance.LanceDataset) -> Iterator[None]:
+        """Record the version that the block commits with a dataset."""
+        background.raise_if_ending()
         with self._lock:
-            self._own_versions = {
-                version for version in self._own_versions if version > dataset.version - KEPT_VERSIONS
-            }
-            self._own_versions.add(dataset.version + 1)
+            self._is_committing = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_committing = False
+                oldest = dataset.version - KEPT_VERSIONS
+                self._own_versions = {version for version in self._own_versions if version > oldest} | {dataset.version}
 
     def _remove_old_versions(self, dataset: lance.LanceDataset) -> None:
         """Remove old versions, with the files that only they use."""
@@ -191,11 +200,12 @@ def _is_harmless(version: int, transaction: lance.Transaction | None) -> bool:
 
 
 def update_indexes(
-    dataset: lance.LanceDataset, announce: Callable[[lance.LanceDataset], object] = lambda _: None
+    dataset: lance.LanceDataset,
+    recorded: Callable[[lance.LanceDataset], AbstractContextManager[object]] = nullcontext,
 ) -> None:
     """Create missing indexes, and index new rows once they are a fair share of the table.
 
-    `announce` is called with the dataset before each commit.
+    Each commit is made in a block of `recorded`.
     """
     background.raise_if_ending()
     present = {
@@ -206,9 +216,8 @@ def update_indexes(
         return
     for column, kind, name in _INDEXES:
         if name not in present:
-            background.raise_if_ending()
-            announce(dataset)
-            dataset.create_scalar_index(column, kind, name=name, replace=True)
+            with recorded(dataset):
+                dataset.create_scalar_index(column, kind, name=name, replace=True)
     if len(present) < len(_INDEXES):
         return
     total = unindexed = 0
@@ -217,6 +226,5 @@ def update_indexes(
         if any(fragment.fragment_id not in covered for covered in present.values()):
             unindexed += fragment.physical_rows
     if unindexed > max(_UNINDEXED_ROWS, _UNINDEXED_SHARE * total):
-        background.raise_if_ending()
-        announce(dataset)
-        dataset.optimize.optimize_indices()
+        with recorded(dataset):
+            dataset.optimize.optimize_indices()
