@@ -58,6 +58,14 @@ def test_it_ends_when_it_is_told_to(tmp_path, number):
             Client(said["iceberg"]).get("/config")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_as_soon_as_it_has_said_where_it_is(tmp_path, number):
+    with started("--root", str(tmp_path), "--port", "0") as (process, _):
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, "", "")
+
+
 def test_requests_that_were_begun_are_finished(tmp_path):
     with DirectoryNamespace(root=str(tmp_path)) as catalog:
         create_namespace(catalog, "a")

@@ -208,10 +208,12 @@ def serve(
                 if hidden:
                     yield Note(f"{hidden:,} root tables are not served: in Iceberg, every table is in a namespace")
 
-            session.output.show(document, view)
-            sys.stdout.flush()
             logs.configure(as_json=log_format is LogFormat.JSON, requests=log_requests, secrets=session.hidden)
-            served.run(sockets=[taken])
+            # Whoever reads the address may stop the server at once.
+            with served.capture_signals():
+                session.output.show(document, view)
+                sys.stdout.flush()
+                served.run(sockets=[taken])
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> "Certificate | None":

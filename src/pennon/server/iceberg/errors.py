@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from pennon.identifiers import split_object_id
+from pennon.server.error_texts import format_error_text
 
 UNPROCESSABLE = 422
 _UNKNOWN_CODE = (500, "InternalServerErrorException")
@@ -68,6 +69,4 @@ def document(status: int, kind: str, text: str) -> dict[str, Any]:
 
 def answer(status: int, kind: str, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return the answer for an error."""
-    # A message may quote a request, which may not be valid text.
-    encodable = text.encode("utf-8", "backslashreplace").decode()
-    return JSONResponse(document(status, kind, encodable), status, headers)
+    return JSONResponse(document(status, kind, format_error_text(text)), status, headers)

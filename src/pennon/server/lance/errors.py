@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 
 from pennon.debug_text import remove_debug_text
 from pennon.errors import LanceNamespaceError
+from pennon.server.error_texts import format_error_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -83,10 +84,10 @@ def respond(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """Return an answer with the error body."""
-    # A message may quote a request, which may not be valid text.
-    text = message.encode("utf-8", "backslashreplace").decode()
     chosen = code_of_status(status) if code is None else code
-    return JSONResponse({"error": text, "code": int(chosen), "instance": instance}, status, headers)
+    return JSONResponse(
+        {"error": format_error_text(message), "code": int(chosen), "instance": instance}, status, headers
+    )
 
 
 def status_of(code: ErrorCode) -> int:

@@ -50,8 +50,9 @@ class RequestParser:
         context = {
             name[len(CONTEXT_HEADER) :]: value for name, value in headers.items() if name.startswith(CONTEXT_HEADER)
         }
-        if context:
-            fields["context"] = context | (fields.get("context") or {})
+        given = fields.get("context")
+        if context and (given is None or isinstance(given, dict)):
+            fields["context"] = context | (given or {})
         for name, text in path.items():
             fields[name] = _merge_path(name, text.replace(SLASH, "/"), fields.get(name), query)
         return validate(fields, self._model, "The request")
