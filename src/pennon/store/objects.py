@@ -226,9 +226,8 @@ class ObjectStore:
             return self._find_own_tag(path, body)
 
     def delete(self, *paths: str) -> None:
-        """Delete objects in bulk."""
-        with contextlib.suppress(FileNotFoundError, NotFoundError):
-            obstore.delete(self._store, [self._key(path) for path in paths])
+        """Delete objects in bulk. Objects that do not exist are skipped."""
+        self._delete_keys([self._key(path) for path in paths])
 
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete with If-Match if the store accepts signed requests, else write a body that counts as absent."""
@@ -267,9 +266,21 @@ class ObjectStore:
         before = [key for key, _ in found if early is not None and key.startswith(early)]
         after = [key for key, _ in found if early is None or not key.startswith(early)]
         for batch in (before, after + [self._key(other) for other in also]):
-            for start in range(0, len(batch), _DELETE_BATCH):
-                obstore.delete(self._store, batch[start : start + _DELETE_BATCH])
+            self._delete_keys(batch)
         return Amount(len(found), sum(size for _, size in found))
+
+    def _delete_keys(self, keys: Sequence[str]) -> None:
+        """Delete objects in bulk. Azure reports an error for a missing one, and may not have deleted those after it."""
+        for start in range(0, len(keys), _DELETE_BATCH):
+            batch = keys[start : start + _DELETE_BATCH]
+            try:
+                obstore.delete(self._store, batch)
+            except (FileNotFoundError, NotFoundError):
+                self.map(self._delete_key, batch)
+
+    def _delete_key(self, key: str) -> None:
+        with contextlib.suppress(FileNotFoundError, NotFoundError):
+            obstore.delete(self._store, key)
 
     def copy_tree(self, source: str, target: str) -> list[str]:
         """Copy each object within the store. S3 copies at most 5 GB per object."""
@@ -302,7 +313,7 @@ class ObjectStore:
             removed += self._delete_fenced(reusable, deadline, removed)
             for start in range(0, len(unique), _DELETE_BATCH):
                 batch = unique[start : start + _DELETE_BATCH]
-                obstore.delete(self._store, [entry.key for entry in batch])
+                self._delete_keys([entry.key for entry in batch])
                 removed += Amount(len(batch), sum(entry.size for entry in batch))
 
     def require_conditional_writes(self) -> None:
