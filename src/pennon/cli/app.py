@@ -54,7 +54,7 @@ COMMANDS = (
     SubCommand("purge", "pennon.cli.trash", "Delete dropped tables permanently."),
     SubCommand("migrate", "pennon.cli.catalog", "Add root tables to the manifest (V1 to V2)."),
     SubCommand("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
-    SubCommand("serve", "pennon.cli.serve", "Serve the catalog to Lance and Iceberg clients, and as pages.", extra="server"),
+    SubCommand("serve", "pennon.cli.serve", "Serve the catalog to Lance and Iceberg clients.", extra="server"),
     SubCommand(
         "access",
         "pennon.cli.access_policy",
