@@ -124,9 +124,9 @@ def _create_products(catalog: DirectoryNamespace, rng: random.Random) -> None:
             pa.field("name", pa.string()),
             pa.field("category", pa.string()),
             pa.field("price", pa.decimal128(8, 2)),
+            pa.field("embedding", pa.list_(pa.float32(), DIMENSIONS)),
             pa.field("photo", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
             pa.field("spoken_name", pa.binary()),
-            pa.field("embedding", pa.list_(pa.float32(), DIMENSIONS)),
             pa.field("tags", pa.list_(pa.string())),
         ]
     )

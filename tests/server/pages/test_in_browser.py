@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from pennon import TableStatus
+from pennon.server.access import Access
 from tests.server.pages.conftest import make_trash, screenshot, watch
+from tests.server.served import served
 from tests.support import list_tables
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 ORDERS = "/pages/table/sales$orders"
 PAGES = {
@@ -25,6 +31,7 @@ PAGES = {
     "search": "/pages/search?q=or",
     "search-columns": "/pages/search?q=amount&in=columns",
     "trash": "/pages/trash",
+    "health": "/pages/health",
     "pipelines": "/pages/runs",
     "runs": "/pages/runs/nightly",
     "run": "/pages/runs/nightly/2026-03-01",
@@ -228,18 +235,57 @@ def test_100_000_tables_without_a_pause(large_view):
     assert max(times.values()) < PAUSE_SECONDS, times
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_accessibility_and_fit(browser, site, scheme, width):
+@pytest.mark.parametrize(
+    ("device", "width", "schemes"),
+    [("screen", 1280, ("light", "dark")), ("phone", 390, ("dark",))],
+    ids=["screen", "phone"],
+)
+def test_accessibility_and_fit(browser, site, device, width, schemes):
+    make_trash(site.catalog, "sales", f"for_{device}")
     problems = {}
-    for view in watch(browser, site.url, color_scheme=scheme, viewport={"width": width, "height": 800}):
-        for name, path in PAGES.items():
-            page = view.open(path)
-            screenshot(page, f"{name}-{scheme}")
-            found = Axe().run(page).response["violations"]
-            serious = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in SERIOUS]
-            if serious:
-                problems[name] = serious
-            scrolls = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-            if page.evaluate(scrolls):
-                problems[f"{name} (width)"] = page.evaluate("document.documentElement.scrollWidth")
+    for view in watch(browser, site.url, viewport={"width": width, "height": 800}):
+        purge = {"purge": f"/pages/trash/purge?id=sales$for_{device}"}
+        for name, path in {**PAGES, **purge}.items():
+            problems |= find_problems(view.open(path), f"{name}-{device}", schemes)
     assert problems == {}
+
+
+def test_accessibility_of_the_search_of_the_root(view):
+    page = view.open("/pages/health/entries")
+    page.get_by_role("button", name="Search the root").click()
+    page.get_by_role("button", name="Search again").wait_for()
+    assert find_problems(page, "health-entries-screen") == {}
+
+
+def test_accessibility_of_signing_in_and_of_errors(browser, site):
+    with served(site.catalog, Access("a-token-that-nobody-guesses-0123")) as url:
+        for view in watch(browser, url):
+            page = view.open("/")
+            assert find_problems(page, "sign-in") == {}
+            page.get_by_label("API key or token").fill("wrong")
+            page.get_by_role("button", name="Sign in").click()
+            assert page.get_by_role("alert").is_visible()
+            assert find_problems(page, "sign-in-refused") == {}
+            view.open("/pages/table/sales$nothing")
+            page.get_by_label("API key or token").fill("a-token-that-nobody-guesses-0123")
+            page.get_by_role("button", name="Sign in").click()
+            assert page.get_by_role("heading", name="This did not work").is_visible()
+            assert find_problems(page, "error") == {}
+            # Browsers note the status of each answer that is an error.
+            assert [one for one in view.faults if "status of 40" not in one] == []
+            view.faults.clear()
+
+
+def find_problems(page: Page, name: str, schemes: tuple[str, ...] = ("light", "dark")) -> dict[str, object]:
+    """Return what axe finds serious on a page in each scheme of colours, and whether it is wider than the window."""
+    problems: dict[str, object] = {}
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        screenshot(page, f"{name}-{scheme}")
+        found = Axe().run(page).response["violations"]
+        serious = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in SERIOUS]
+        if serious:
+            problems[f"{name}-{scheme}"] = serious
+    if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+        problems[f"{name} (width)"] = page.evaluate("document.documentElement.scrollWidth")
+    return problems

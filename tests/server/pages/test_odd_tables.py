@@ -7,6 +7,7 @@ import re
 import shutil
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lance
@@ -23,7 +24,6 @@ from tests.server.served import served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 VIEWS = ("", "/rows", "/rows?start=2", "?version=1", "/versions", "/compare?before=1&after=3", "/code")
 MOST_SECONDS = 20.0
@@ -148,6 +148,17 @@ def test_rows_of_all_types_are_compared(odd_site):
     text = get(odd_site, "/pages/table/types/compare?before=1&after=3&key=id")[1]
     figures = re.findall(r"<dt>(Added|Changed|Deleted)</dt><dd>(\d+)</dd>", text)
     assert figures == [("Added", "1"), ("Changed", "0"), ("Deleted", "1")]
+
+
+def test_a_change_in_a_late_column_is_shown(odd_site):
+    root = Path(odd_site.catalog.catalog.store.identity())
+    names = [f"c{number}" for number in range(50)]
+    table = lance.write_dataset(pa.table({"id": [1, 2], **{name: [0, 0] for name in names}}), root / "late.lance")
+    table.update({"c49": "77"}, where="id = 2")
+    text = get(odd_site, "/pages/table/late/compare?key=id")[1]
+    shown = text[text.index("Changed rows") :]
+    assert re.findall(r'<th scope="col" class="number">(\w+)</th>', shown)[:3] == ["id", "c49", "c0"]
+    assert re.findall(r"<(?:del|ins)><span>(\d+)</span>", shown.replace("\n", "")) == ["0", "77"]
 
 
 def test_pictures_of_a_table_with_deleted_rows_are_those_of_its_rows(odd_site):

@@ -14,6 +14,8 @@ from pennon.server.pages.cells import Cell, convert_values, make_cell
 from pennon.table.blobs import has_blobs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from lance import LanceDataset
 
@@ -48,6 +50,9 @@ class RowDifference:
     """The rows in which two versions differ. Of each kind, only the first are listed."""
 
     columns: tuple[str, ...]
+    """The columns of rows that were added or deleted: the first ones of the table."""
+    changed_columns: tuple[str, ...]
+    """The columns of rows that were changed: keys, then those that differ, then others."""
     matched_by: str
     """How a row is found in the other version; empty if only whole rows are compared."""
     added: int
@@ -146,27 +151,42 @@ def _compare_rows(
 ) -> RowDifference:
     added, deleted, changed = _match_by_keys(before, after, len(keys)) if keys else _match_whole(before, after)
     skip = len(keys)
-    shown = names[:SHOWN_COLUMNS]
-    kinds = [schema.field(name).type for name in shown]
+    changed_shown = changed[:SHOWN_ROWS]
+    first = range(len(names))[:SHOWN_COLUMNS]
+    chosen = _choose_columns(names, keys, [(old[skip:], new[skip:]) for old, new in changed_shown])
 
-    def make_cells(row: tuple[object, ...]) -> tuple[Cell, ...]:
-        return tuple(make_cell(value, kind) for value, kind in zip(row[skip:], kinds, strict=False))
+    def make_cells(row: tuple[object, ...], places: Sequence[int]) -> tuple[Cell, ...]:
+        return tuple(make_cell(row[skip + place], schema.field(names[place]).type) for place in places)
 
     def make_changed(old: tuple[object, ...], new: tuple[object, ...]) -> ChangedRow:
-        differs = tuple(repr(one) != repr(two) for one, two in zip(old[skip:], new[skip:], strict=True))
-        return ChangedRow(make_cells(old), make_cells(new), differs[: len(shown)])
+        differs = tuple(repr(old[skip + place]) != repr(new[skip + place]) for place in chosen)
+        return ChangedRow(make_cells(old, chosen), make_cells(new, chosen), differs)
 
     matched_by = "" if not keys else "Lance's row ids" if keys == [_ROW_ID] else ", ".join(keys)
     return RowDifference(
-        tuple(shown),
+        tuple(names[place] for place in first),
+        tuple(names[place] for place in chosen),
         matched_by,
         len(added),
         len(deleted),
         len(changed),
-        tuple(make_cells(row) for row in added[:SHOWN_ROWS]),
-        tuple(make_cells(row) for row in deleted[:SHOWN_ROWS]),
-        tuple(make_changed(*pair) for pair in changed[:SHOWN_ROWS]),
+        tuple(make_cells(row, first) for row in added[:SHOWN_ROWS]),
+        tuple(make_cells(row, first) for row in deleted[:SHOWN_ROWS]),
+        tuple(make_changed(*pair) for pair in changed_shown),
     )
+
+
+def _choose_columns(
+    names: list[str], keys: list[str], pairs: list[tuple[tuple[object, ...], tuple[object, ...]]]
+) -> list[int]:
+    """Return the places of the columns to show of changed rows: keys, then those that differ, then others."""
+
+    def rank(place: int) -> int:
+        if names[place] in keys:
+            return 0
+        return 1 if any(repr(old[place]) != repr(new[place]) for old, new in pairs) else 2
+
+    return sorted(range(len(names)), key=rank)[:SHOWN_COLUMNS]
 
 
 _Rows = list[tuple[object, ...]]

@@ -28,12 +28,12 @@ def write_snippets(identifier: Identifier, url: str, *, with_token: bool) -> lis
     """Return code that reads a table through this server. Where a token is needed, the code has a place for it."""
     address, written = json.dumps(url), json.dumps(quote_identifier(identifier))
     token = ', token="..."' if with_token else ""
-    found = [
+    return [
         Snippet(
             "Python",
             "Install",
             "pip install pennon",
-            f"import pennon\n\nlake = pennon.open({address}{token})\nlake[{written}].head(10).to_pandas()",
+            f"import pennon\n\nlake = pennon.open({address}{token})\nprint(lake[{written}].head(10).to_pandas())",
         ),
         Snippet(
             "Spark",
@@ -50,20 +50,19 @@ def write_snippets(identifier: Identifier, url: str, *, with_token: bool) -> lis
             "lake.sql(...).show()",
             " ".join(["SELECT * FROM", _spark_name(identifier), "LIMIT 10"]),
         ),
+        _write_duckdb(identifier, url, with_token=with_token),
     ]
-    if len(identifier) > 1:
-        found.append(_write_duckdb(identifier, url, with_token=with_token))
-    return found
 
 
 def _write_duckdb(identifier: Identifier, url: str, *, with_token: bool) -> Snippet:
-    place = "$".join(identifier[:-1])
-    secret = f"CREATE SECRET (TYPE lance, SCOPE {_text(url)}, TOKEN '...');\n" if with_token else ""
+    # The delimiter alone is the root.
+    place = "$".join(identifier[:-1]) or "$"
+    token = ", BEARER_TOKEN '...'" if with_token else ""
     return Snippet(
         "DuckDB",
         "First, in DuckDB",
         "INSTALL lance; LOAD lance;",
-        f"{secret}ATTACH {_text(place)} AS lake (TYPE lance, ENDPOINT {_text(url)});\n"
+        f"ATTACH {_text(place)} AS lake (TYPE lance, ENDPOINT {_text(url)}{token});\n"
         f"FROM lake.main.{_name(identifier[-1])} LIMIT 10;",
     )
 

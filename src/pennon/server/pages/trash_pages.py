@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pennon.directory.lifecycle import dropped
-from pennon.errors import InvalidInputError, TableNotFoundError
+from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import (
     format_identifier,
     object_id,
@@ -47,16 +47,14 @@ class TrashLine:
 def show_trash(request: PageRequest) -> Response:
     """Return the dropped tables of a namespace, or of the whole catalog."""
     is_everywhere = request.catalog is not None and not request.text("namespace")
-    if is_everywhere:
-        found, token = dropped.list_dropped(
-            request.directory,
-            None,
-            request.page_token,
-            PAGE_SIZE,
-            choose=lambda one: request.allows(Right.MANAGE, "table", one),
-        )
-    else:
-        found, token = request.namespace.list_dropped_tables(list(request.container), request.page_token, PAGE_SIZE)
+    found: list[DroppedTable] = []
+    token = None
+    unsupported = ""
+    try:
+        found, token = _list_dropped(request, is_everywhere=is_everywhere)
+    except UnsupportedOperationError as error:
+        # Some Iceberg servers keep dropped tables themselves.
+        unsupported = str(error)
     now = datetime.now(timezone.utc)
     query = {"namespace": request.text("namespace"), "page": token}
     return request.render(
@@ -69,6 +67,19 @@ def show_trash(request: PageRequest) -> Response:
         more=token and paths.with_query(paths.TRASH, **query),
         is_later_page=request.page_token is not None,
         notice=_make_notice(request),
+        unsupported=unsupported,
+    )
+
+
+def _list_dropped(request: PageRequest, *, is_everywhere: bool) -> tuple[list[DroppedTable], str | None]:
+    if not is_everywhere:
+        return request.namespace.list_dropped_tables(list(request.container), request.page_token, PAGE_SIZE)
+    return dropped.list_dropped(
+        request.directory,
+        None,
+        request.page_token,
+        PAGE_SIZE,
+        choose=lambda one: request.allows(Right.MANAGE, "table", one),
     )
 
 
