@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -289,3 +293,16 @@ def find_problems(page: Page, name: str, schemes: tuple[str, ...] = ("light", "d
     if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
         problems[f"{name} (width)"] = page.evaluate("document.documentElement.scrollWidth")
     return problems
+
+
+def test_the_pictures_of_the_readme_are_of_pages_that_exist(browser, tmp_path):
+    root = Path(__file__).parents[3]
+    command = [sys.executable, root / "scripts" / "page-pictures", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = sorted(one.name for one in tmp_path.iterdir())
+    assert len(names) == 3
+    readme = (root / "README.md").read_text()
+    shown = re.findall(r"!\[[^\]]{20,}\]\(docs/images/(pages-.*?\.png)\)", readme)
+    assert sorted(shown) == names
+    assert all((root / "docs" / "images" / one).stat().st_size < 150_000 for one in names)
