@@ -24,8 +24,8 @@ import pennon
 
 COMMAND = str(Path(sys.executable).with_name("pennon"))
 ROWS = 3
-# What modules of extras need: servers, Spark, SigV4, traces, and credentials of Azure and of Google Cloud.
-OPTIONAL = ("pennon[", "fastapi", "pyspark", "botocore", "opentelemetry", "azure", "google")
+# What modules of extras need: servers, Spark, pytest, SigV4, traces, and credentials of Azure and of Google Cloud.
+OPTIONAL = ("pennon[", "fastapi", "pyspark", "pytest", "botocore", "opentelemetry", "azure", "google")
 
 
 def main() -> None:

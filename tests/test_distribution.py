@@ -69,7 +69,7 @@ def test_metadata_passes_the_checks_of_an_index(dist):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
     assert "Typing :: Typed" in metadata.get_all("Classifier")
-    assert set(metadata.get_all("Provides-Extra")) == {"azure", "gcs", "server", "sigv4", "spark", "tracing"}
+    assert set(metadata.get_all("Provides-Extra")) == {"azure", "gcs", "server", "sigv4", "spark", "testing", "tracing"}
 
 
 @pytest.mark.parametrize(

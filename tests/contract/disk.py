@@ -43,3 +43,13 @@ def write_table(path: Path | str, values: list[int] | None = None) -> lance.Lanc
 def rows(location: str) -> list[int]:
     """Return a column of a table, read with plain Lance."""
     return lance.dataset(location).to_table()["x"].to_pylist()
+
+
+class OnDisk:
+    """What the shipped contract asks of an implementation, by the files below its root."""
+
+    def contents(self, catalog):
+        return contents(catalog)
+
+    def supports(self, catalog, operation):
+        return not (operation == "rename_table" and "manifest_enabled=False" in repr(catalog))

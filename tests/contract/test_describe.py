@@ -4,140 +4,18 @@ from __future__ import annotations
 
 import shutil
 
-import lance
-import pyarrow as pa
-import pytest
-
-from tests.contract.disk import rows
-from tests.support import create_table, describe_table, fails, ipc, table_exists
+from pennon.testing import TableDescription
+from tests.contract.disk import OnDisk
+from tests.support import create_table, describe_table, fails
 
 
-@pytest.fixture
-def grown(place):
-    """A table with three versions, a deleted row, a tag on the second and metadata."""
-    ns, parent = place
-    location = create_table(ns, *parent, "t", data=ipc({"x": [1, 2, 3]})).location
-    dataset = lance.write_dataset(pa.table({"x": [4]}), location, mode="append")
-    dataset.tags.create("second", 2)
-    dataset.delete("x = 1")
-    return ns, [*parent, "t"]
-
-
-def test_plain_description_contains_the_location(grown):
-    ns, names = grown
-    found = describe_table(ns, *names)
-    assert (found.table, found.namespace) == ("t", names[:-1])
-    assert rows(found.location) == [2, 3, 4]
-    assert (found.version, found.var_schema, found.stats, found.metadata) == (None, None, None, None)
-    assert (found.table_uri, found.storage_options, found.is_only_declared) == (None, None, None)
-
-
-def test_details_are_those_of_the_latest_version(grown):
-    ns, names = grown
-    found = describe_table(ns, *names, load_detailed_metadata=True)
-    assert found.version == 3
-    assert [field.name for field in found.var_schema.fields] == ["x"]
-    assert (found.stats.num_fragments, found.stats.num_deleted_rows) == (2, 1)
-    assert found.is_only_declared is False
-
-
-def test_details_of_a_version_are_its_own(grown):
-    ns, names = grown
-    for version, fragments, deleted in ((1, 1, 0), (2, 2, 0), (3, 2, 1)):
-        found = describe_table(ns, *names, version=version, load_detailed_metadata=True)
-        assert found.version == version
-        assert (found.stats.num_fragments, found.stats.num_deleted_rows) == (fragments, deleted)
-
-
-def test_a_version_that_exists_can_be_asked_for(grown):
-    ns, names = grown
-    for version in (1, 2, 3):
-        assert describe_table(ns, *names, version=version).location == describe_table(ns, *names).location
-        ns.table_exists({"id": names, "version": version})
-
-
-def test_missing_version_raises_version_not_found(grown):
-    ns, names = grown
-    for version in (0, 4, 99, 2**31, 2**63, 2**64 - 1):
-        for details in (None, True):
-            with fails(11, naming=str(version)):
-                describe_table(ns, *names, version=version, load_detailed_metadata=details)
-        with fails(11, naming=str(version)):
-            ns.table_exists({"id": names, "version": version})
-
-
-def test_huge_version_raises_version_not_found(grown):
-    ns, names = grown
-    for version in (2**64, 2**80):
-        with fails(11, naming=str(version)):
-            describe_table(ns, *names, version=version)
-
-
-def test_a_negative_version_is_refused(grown):
-    ns, names = grown
-    with fails(13):
-        ns.describe_table({"id": names, "version": -1})
-    with fails(13):
-        ns.table_exists({"id": names, "version": -1})
-
-
-def test_a_tag_leads_to_its_version(grown):
-    ns, names = grown
-    found = describe_table(ns, *names, tag="second", load_detailed_metadata=True)
-    assert found.version == 2
-    assert describe_table(ns, *names, tag="second").location == found.location
-
-
-def test_missing_tag_raises_tag_not_found(grown):
-    ns, names = grown
-    for tag in ("third", "", "2", "a/b", "it's"):
-        with fails(8, naming=tag):
-            describe_table(ns, *names, tag=tag)
-
-
-def test_version_and_tag_together_are_refused(grown):
-    ns, names = grown
-    with fails(13):
-        describe_table(ns, *names, version=2, tag="second")
-
-
-def test_missing_branch_raises_branch_not_found(grown):
-    ns, names = grown
-    with fails(22, naming="nowhere"):
-        describe_table(ns, *names, branch="nowhere", load_detailed_metadata=True)
-
-
-def test_details_of_a_branch_are_its_own(grown):
-    ns, names = grown
-    branch = lance.dataset(describe_table(ns, *names).location).create_branch("side", 1)
-    branch.insert(pa.table({"x": [9]}))
-    found = describe_table(ns, *names, branch="side", load_detailed_metadata=True)
-    assert found.version == lance.dataset(found.location).checkout_version(("side", None)).version
-    assert (found.stats.num_fragments, found.stats.num_deleted_rows) == (2, 0)
-
-
-def test_the_uri_is_complete_and_opens(grown):
-    ns, names = grown
-    uri = describe_table(ns, *names, with_table_uri=True).table_uri
-    assert uri.startswith("file:///")
-    assert rows(uri) == [2, 3, 4]
-
-
-def test_uri_escapes_special_characters(place):
-    ns, parent = place
-    create_table(ns, *parent, "a b%41?#é")
-    uri = describe_table(ns, *parent, "a b%41?#é", with_table_uri=True).table_uri
-    assert uri.isascii()
-    assert not set(" ?#") & set(uri)
-    assert rows(uri) == [1, 2, 3]
-
-
-def test_details_hold_the_tables_metadata(place):
-    ns, parent = place
-    table = pa.table({"x": [1]})
-    location = create_table(ns, *parent, "t", data=ipc(table)).location
-    lance.dataset(location).update_metadata({"k": "v"})
-    assert describe_table(ns, *parent, "t", load_detailed_metadata=True).metadata == {"k": "v"}
+class TestTableDescription(OnDisk, TableDescription):
+    def test_a_negative_version_is_refused(self, grown):
+        ns, names = grown
+        with fails(13):
+            ns.describe_table({"id": names, "version": -1})
+        with fails(13):
+            ns.table_exists({"id": names, "version": -1})
 
 
 def test_table_deleted_from_disk_is_not_described(place):
@@ -147,11 +25,3 @@ def test_table_deleted_from_disk_is_not_described(place):
         describe_table(ns, *parent, "t", load_detailed_metadata=True)
     with fails(4, naming="t'"):
         describe_table(ns, *parent, "t", version=1)
-
-
-def test_table_exists_returns_or_raises_not_found(place):
-    ns, parent = place
-    create_table(ns, *parent, "t")
-    assert table_exists(ns, *parent, "t") is not None
-    with fails(4):
-        table_exists(ns, *parent, "T")

@@ -5,137 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from pennon.testing import TableSchemas
+from tests.contract.disk import OnDisk
 from tests.support import create_table, describe_table, ipc
 
-SIMPLE = {
-    "null": pa.null(),
-    "bool": pa.bool_(),
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uint8": pa.uint8(),
-    "uint16": pa.uint16(),
-    "uint32": pa.uint32(),
-    "uint64": pa.uint64(),
-    "float16": pa.float16(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "utf8": pa.string(),
-    "large_utf8": pa.large_string(),
-    "binary": pa.binary(),
-    "large_binary": pa.large_binary(),
-    "date32": pa.date32(),
-    "date64": pa.date64(),
-}
 
-
-@pytest.fixture
-def described(tmp_path, open_namespace):
-    """Create a table of one column and give that column's description."""
-    ns = open_namespace(tmp_path)
-
-    def describe(kind: pa.DataType | pa.Field):
-        field = kind if isinstance(kind, pa.Field) else pa.field("c", kind)
-        create_table(ns, "t", data=ipc(pa.schema([field]).empty_table()))
-        found = describe_table(ns, "t", load_detailed_metadata=True).var_schema
-        assert [column.name for column in found.fields] == [field.name]
-        return found.fields[0]
-
-    return describe
-
-
-@pytest.mark.parametrize("name", list(SIMPLE))
-def test_simple_types_are_described_by_name(described, name):
-    column = described(SIMPLE[name])
-    assert column.type.type == name
-    assert (column.type.fields, column.type.length) == (None, None)
-    assert column.nullable is True
-
-
-def test_a_required_column_is_not_nullable(described):
-    assert described(pa.field("c", pa.int32(), nullable=False)).nullable is False
-
-
-def test_metadata_of_a_column_is_kept(described):
-    assert described(pa.field("c", pa.int32(), metadata={"k": "v"})).metadata["k"] == "v"
-
-
-@pytest.mark.parametrize("item", [pa.float16(), pa.float32(), pa.float64(), pa.uint8()])
-def test_vectors_are_described_with_length_and_item_type(described, item):
-    kind = described(pa.list_(item, 128)).type
-    assert (kind.type, kind.length) == ("fixed_size_list", 128)
-    assert [field.type.type for field in kind.fields] == [next(key for key in SIMPLE if SIMPLE[key] == item)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"), [(pa.list_(pa.string()), "list"), (pa.large_list(pa.string()), "large_list")]
-)
-def test_lists_are_described_with_item_type(described, kind, name):
-    found = described(kind).type
-    assert (found.type, [field.type.type for field in found.fields]) == (name, ["utf8"])
-
-
-def test_structs_are_described_with_fields(described):
-    inner = pa.struct(
-        [pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.struct([pa.field("c", pa.string())]))]
-    )
-    kind = described(inner).type
-    assert kind.type == "struct"
-    assert [(field.name, field.type.type, field.nullable) for field in kind.fields] == [
-        ("a", "int32", False),
-        ("b", "struct", True),
-    ]
-    assert [(field.name, field.type.type) for field in kind.fields[1].type.fields] == [("c", "utf8")]
-
-
-def test_maps_are_described_with_keys_and_values(described):
-    kind = described(pa.map_(pa.string(), pa.int32())).type
-    assert kind.type == "map"
-    (entries,) = kind.fields
-    assert (entries.type.type, entries.nullable) == ("struct", False)
-    assert [field.type.type for field in entries.type.fields] == ["utf8", "int32"]
-    assert entries.type.fields[0].nullable is False
-
-
-@pytest.mark.parametrize(("kind", "name"), [(pa.decimal128(20, 3), "decimal128"), (pa.decimal256(50, 3), "decimal256")])
-def test_decimals_are_described_with_precision_and_scale(described, kind, name):
-    found = described(kind).type
-    assert (found.type, found.length) == (name, kind.precision * 1000 + kind.scale)
-
-
-def test_fixed_size_binary_is_described_with_length(described):
-    kind = described(pa.binary(16)).type
-    assert (kind.type, kind.length) == ("fixed_size_binary", 16)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        (pa.timestamp("us"), "timestamp"),
-        (pa.timestamp("ns", tz="Europe/Paris"), "timestamp"),
-        (pa.duration("ms"), "duration"),
-        (pa.time32("s"), "time32"),
-        (pa.time64("ns"), "time64"),
-    ],
-)
-def test_times_are_described_with_unit_and_zone(described, kind, name):
-    column = described(kind)
-    assert column.type.type == name
-    assert column.metadata["ARROW:type"] == str(kind)
-
-
-def test_dictionary_is_described_by_its_value_type(described):
-    column = described(pa.dictionary(pa.int16(), pa.string()))
-    assert column.type.type == "utf8"
-    assert "int16" in column.metadata["ARROW:type"]
-
-
-def test_units_in_nested_types_are_described(described):
-    kind = described(pa.struct([pa.field("at", pa.list_(pa.timestamp("s", tz="UTC")))])).type
-    items = kind.fields[0].type.fields[0]
-    assert items.type.type == "timestamp"
-    assert items.metadata["ARROW:type"] == "timestamp[s, tz=UTC]"
+class TestTableSchemas(OnDisk, TableSchemas):
+    @pytest.fixture
+    def namespace(self, tmp_path, open_namespace):
+        """One root is enough: schemas do not depend on the catalog."""
+        return open_namespace(tmp_path)
 
 
 def test_metadata_of_the_schema_is_kept(tmp_path, open_namespace):
@@ -145,14 +24,3 @@ def test_metadata_of_the_schema_is_kept(tmp_path, open_namespace):
     found = describe_table(ns, "t", load_detailed_metadata=True).var_schema
     assert [field.name for field in found.fields] == ["x", "y"]
     assert found.metadata == {"made by": "us", "é": "ü"}
-
-
-def test_the_schema_is_the_same_in_every_mode(place):
-    ns, parent = place
-    schema = pa.schema([pa.field("v", pa.list_(pa.float32(), 8)), pa.field("at", pa.timestamp("us", tz="UTC"))])
-    create_table(ns, *parent, "t", data=ipc(schema.empty_table()))
-    found = describe_table(ns, *parent, "t", load_detailed_metadata=True).var_schema
-    assert [(field.name, field.type.type) for field in found.fields] == [
-        ("v", "fixed_size_list"),
-        ("at", "timestamp"),
-    ]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.disk import contents, directory, rows, write_table
+from pennon.testing import TableRegistration
+from tests.contract.disk import OnDisk, contents, directory, rows, write_table
 from tests.support import (
     create_namespace,
     create_table,
@@ -21,6 +22,10 @@ from tests.support import (
     rename_table,
     table_exists,
 )
+
+
+class TestTableRegistration(OnDisk, TableRegistration):
+    pass
 
 
 def test_a_registered_table_is_there(nested):
@@ -78,25 +83,6 @@ def test_table_replaced_by_a_registration_does_not_reappear(nested):
         describe_table(nested, "t")
 
 
-def test_deregistering_hides_the_table_and_keeps_its_data(place):
-    ns, parent = place
-    made = create_table(ns, *parent, "t", data=ipc({"x": [1]}))
-    create_table(ns, *parent, "other")
-    assert deregister_table(ns, *parent, "t").location == made.location
-    assert list_tables(ns, *parent) == ["other"]
-    for call in (describe_table, table_exists, deregister_table):
-        with fails(4, naming="t'"):
-            call(ns, *parent, "t")
-    assert rows(made.location) == [1]
-
-
-def test_deregister_returns_the_properties(nested):
-    create_namespace(nested, "a")
-    for names in (["t"], ["a", "t"]):
-        create_table(nested, *names, properties={"k": "v"})
-        assert deregister_table(nested, *names).properties == {"k": "v"}
-
-
 def test_a_deregistered_table_can_be_registered_again(place):
     ns, parent = place
     made = create_table(ns, *parent, "t", data=ipc({"x": [1]}))
@@ -146,16 +132,6 @@ def test_the_directory_of_a_deregistered_root_table_is_not_written_to(root, open
     assert list_tables(ns) == []
 
 
-def test_a_deregistered_table_of_a_hashed_directory_leaves_its_name_free(nested):
-    create_namespace(nested, "a")
-    old = create_table(nested, "a", "t", data=ipc({"x": [1]})).location
-    deregister_table(nested, "a", "t")
-    new = create_table(nested, "a", "t", data=ipc({"x": [2]})).location
-    assert new != old
-    remove_table(nested, "a", "t")
-    assert rows(old) == [1]
-
-
 def test_v1_registers_only_what_it_deregistered(root, open_namespace):
     ns = open_namespace(root, "v1")
     create_table(ns, "t")
@@ -190,12 +166,6 @@ def test_a_location_without_a_table_is_refused_unless_allowed(nested):
     assert list_tables(nested) == ["t"]
 
 
-def test_flags_in_the_context_accept_any_case_and_reject_other_values(nested):
-    register_table(nested, "t", location="absent", context={"allow_missing": "True"})
-    with fails(13):
-        register_table(nested, "u", location="missing", context={"allow_missing": "yes"})
-
-
 def test_a_registered_table_can_be_renamed_and_dropped(nested):
     create_namespace(nested, "a")
     location = directory(nested) / "deep/er/place"
@@ -207,3 +177,19 @@ def test_a_registered_table_can_be_renamed_and_dropped(nested):
     remove_table(nested, "a", "u")
     assert not location.exists()
     assert rows(str(directory(nested) / "deep/er/other")) == [1, 2, 3]
+
+
+def test_flags_in_the_context_accept_any_case_and_reject_other_values(nested):
+    register_table(nested, "t", location="absent", context={"allow_missing": "True"})
+    with fails(13):
+        register_table(nested, "u", location="missing", context={"allow_missing": "yes"})
+
+
+def test_a_deregistered_table_of_a_hashed_directory_leaves_its_name_free(nested):
+    create_namespace(nested, "a")
+    old = create_table(nested, "a", "t", data=ipc({"x": [1]})).location
+    deregister_table(nested, "a", "t")
+    new = create_table(nested, "a", "t", data=ipc({"x": [2]})).location
+    assert new != old
+    remove_table(nested, "a", "t")
+    assert rows(old) == [1]

@@ -68,8 +68,7 @@ def borrow_tests(
     Tests that need any other fixture are left out, and those in `without`, which must exist.
     """
     found = vars(importlib.import_module(f"tests.{folder}.{module}"))
-    # A fixture is an object around the function that defines it.
-    fixtures = {name: one for name, one in found.items() if hasattr(one, "__wrapped__") and not inspect.isfunction(one)}
+    fixtures = {name: one for name, one in found.items() if _is_fixture(one)}
     usable, ours = {*given, *_PYTEST_FIXTURES}, set(given)
     while True:
         more = {
@@ -82,22 +81,50 @@ def borrow_tests(
         usable |= more
         ours |= more
     tests = {name: one for name, one in found.items() if name.startswith("test_") and inspect.isfunction(one)}
-    unknown = set(without) - tests.keys()
+    classes = {name: one for name, one in found.items() if name.startswith("Test") and inspect.isclass(one)}
+    unknown = {name for name in set(without) - tests.keys() if not any(hasattr(one, name) for one in classes.values())}
     if unknown:
         raise ValueError(f"tests.{folder}.{module} has no tests {sorted(unknown)}")
+    narrowed = {name: _narrow(one, usable, ours, frozenset(without)) for name, one in classes.items()}
     kept = {
         name: one
         for name, one in tests.items()
         if name not in without and (required := _required_fixtures(one)) <= usable and required & ours
     }
-    return {**{name: fixtures[name] for name in (ours & fixtures.keys()).difference(given)}, **kept}
+    chosen = {name: one for name, one in narrowed.items() if one is not None}
+    return {**{name: fixtures[name] for name in (ours & fixtures.keys()).difference(given)}, **kept, **chosen}
+
+
+def _narrow(suite: type, usable: set[str], ours: set[str], without: frozenset[str]) -> type | None:
+    """Return a class with the tests of a class that need only usable fixtures, and one of ours; None without tests."""
+    members = {name: getattr(suite, name) for name in dir(suite) if not name.startswith("__")}
+    fixtures = {name: one for name, one in members.items() if _is_fixture(one)}
+    usable, ours = set(usable), set(ours)
+    for _ in fixtures:  # a fixture may need the one before it
+        for name, one in fixtures.items():
+            required = _required_fixtures(one.__wrapped__)
+            if required <= usable and required & ours:
+                usable.add(name)
+                ours.add(name)
+    tests = {name: one for name, one in members.items() if name.startswith("test_")}
+    kept = {
+        name
+        for name, one in tests.items()
+        if name not in without and (required := _required_fixtures(one)) <= usable and required & ours
+    }
+    return type(suite)(suite.__name__, (suite,), dict.fromkeys(tests.keys() - kept)) if kept else None
+
+
+def _is_fixture(one: Any) -> bool:
+    """Return True for a fixture, which is an object around the function that defines it."""
+    return hasattr(one, "__wrapped__") and not inspect.isfunction(one)
 
 
 def _required_fixtures(function: Any) -> set[str]:
     """Return the fixtures that a function requires, without the parameters of its own marks."""
     marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
     given = {name.strip() for mark in marks for name in _names(mark.args[0])}
-    return set(inspect.signature(function).parameters) - given - {"request"}
+    return set(inspect.signature(function).parameters) - given - {"request", "self"}
 
 
 def _names(argument: Any) -> list[str]:
