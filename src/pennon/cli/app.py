@@ -64,6 +64,7 @@ COMMANDS = (
     ),
     SubCommand("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
     SubCommand("test", "pennon.cli.run", "Run the checks of a pipeline over its published tables.", extra="spark"),
+    SubCommand("sql", "pennon.cli.sql", "Run SQL statements, or a shell for them.", extra="spark"),
     SubCommand("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),
 )
 

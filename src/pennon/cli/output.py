@@ -168,9 +168,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=to_json
 
 def write_json(document: Mapping[str, Any]) -> None:
     """Write a JSON object. Objects in lists are on separate lines, so that `head` and `grep` are useful."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        # JSON is UTF-8 in every locale.
-        sys.stdout.reconfigure(encoding="utf-8")
+    _use_utf8()
     write = sys.stdout.write
     separator = "{\n"
     for key, value in document.items():
@@ -185,6 +183,18 @@ def write_json(document: Mapping[str, Any]) -> None:
             inner = ",\n"
         write("[]" if inner == "[\n" else "\n  ]")
     write("{}\n" if separator == "{\n" else "\n}\n")
+
+
+def write_json_line(document: Mapping[str, Any]) -> None:
+    """Write a JSON object on a line of its own."""
+    _use_utf8()
+    sys.stdout.write(_encode(document) + "\n")
+
+
+def _use_utf8() -> None:
+    """Write UTF-8 from now on: JSON is UTF-8 in every locale."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(encoding="utf-8")
 
 
 def _holds_objects(value: object) -> bool:

@@ -13,7 +13,7 @@ from pennon.cli.completion import complete_values
 from pennon.cli.failures import CommandFailure
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
-from pennon.cli.values import format_cell, to_json_value
+from pennon.cli.values import format_cell, is_number, to_json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,7 +167,7 @@ def _show_rows(
     values = [[column[index].as_py() for column in rows.columns] for index in range(rows.num_rows)]
 
     def view() -> Iterable[Block]:
-        headings = [Column(name, right=_is_number(kind)) for name, kind in zip(names, kinds, strict=True)]
+        headings = [Column(name, right=is_number(kind)) for name, kind in zip(names, kinds, strict=True)]
         cells = [[format_cell(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in values]
         yield Table(headings, cells, empty="no rows")
         if limit and len(values) == limit:
@@ -198,9 +198,3 @@ def _parse_vector(text: str) -> list[Any]:
 def _pin(table: "LakeTable", version: int, branch: str | None, tag: str | None) -> "LakeTable":
     """Return a table at the version that it has now. A tag does not move, and may be on a branch."""
     return table if tag is not None else table.at(version, branch=branch)
-
-
-def _is_number(kind: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

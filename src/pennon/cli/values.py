@@ -73,6 +73,13 @@ def _format_float(value: float, kind: pa.DataType | None) -> str:
     return str(np.float32(value) if str(kind) == "float" else np.float16(value))
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """Return True for types whose values are aligned to the right."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
 def format_size(count: int) -> str:
     """Return a number of bytes with a unit."""
     if count < _KILO:

@@ -36,13 +36,18 @@ class _WordTokenizer(Spark.Tokenizer):
 
 def tokenize(text: str) -> list[Token] | None:
     """Return the tokens of a statement without trailing semicolons, or None if it cannot be tokenized."""
-    try:
-        tokens = list(_WordTokenizer(dialect="spark").tokenize(text))
-    except TokenError:
-        return None
+    tokens = tokenize_script(text)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     return tokens
+
+
+def tokenize_script(text: str) -> list[Token] | None:
+    """Return the tokens of several statements, semicolons included, or None if the text cannot be tokenized."""
+    try:
+        return list(_WordTokenizer(dialect="spark").tokenize(text))
+    except TokenError:
+        return None
 
 
 def is_word(token: Token) -> bool:
