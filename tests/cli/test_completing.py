@@ -30,6 +30,11 @@ def test_commands_and_options_are_completed(complete):
     assert "--recursive" in complete("pennon ls --rec")
 
 
+def test_values_of_options_are_completed(complete):
+    assert complete("pennon create --mode ") == ["create", "exist_ok", "overwrite"]
+    assert complete("pennon --impl ") == complete("pennon ls --impl ") == ["dir", "iceberg", "rest"]
+
+
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
@@ -39,8 +44,12 @@ def test_commands_and_options_are_completed(complete):
         ("head prod.raw.c", ["prod.raw.clicks"]),
         ("head /m", ["/my.table"]),
         ("head /prod/ev", ["/prod/events"]),
-        ("ls pr", ["prod."]),
-        ("ls prod.", ["prod.raw."]),
+        # With a second completion, a shell adds no space after the dot.
+        ("head pr", ["prod.", "prod.raw.", "prod.events", "prod.promised"]),
+        ("head prod.r", ["prod.raw.", "prod.raw.clicks"]),
+        ("head /pr", ["/prod/", "/prod/raw/", "/prod/events", "/prod/promised"]),
+        ("ls pr", ["prod", "prod."]),
+        ("ls prod.", ["prod.raw"]),
         ("head nope.", []),
     ],
 )
@@ -68,7 +77,7 @@ def test_names_with_spaces_are_not_completed(complete, monkeypatch, root):
         for name in ("fine", "two words"):
             namespace.create_namespace({"id": [name]})
     monkeypatch.setenv("PENNON_ROOT", str(root))
-    assert complete("pennon ls ") == ["fine."]
+    assert complete("pennon ls ") == ["fine"]
 
 
 def test_show_completion_prints_a_script(process):

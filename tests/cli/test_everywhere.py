@@ -55,6 +55,7 @@ def test_listings_show_namespaces_and_tables_in_pages(command, lake):
         token = page["next_page"] and ["--page", page["next_page"]]
     assert pages == [["raw"], ["orders"], ["texts"]]
     assert command("ls", "nothing").code == 3
+    assert "did you mean 'sales'?" in command("ls", "salse").err
     assert command("ls", "--page", "nonsense").code == 2
     assert command("tree").json["namespaces"] == [
         {

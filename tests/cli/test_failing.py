@@ -58,7 +58,7 @@ def test_guide_documents_every_exit_code():
     ("arguments", "told"),
     [
         (["nonsense"], "No such command 'nonsense'. See 'pennon --help'."),
-        (["lss"], "Did you mean 'ls'?"),
+        (["lss"], "Did you mean 'ls'? See 'pennon --help'."),
         (["ls", "--nonsense"], "No such option: --nonsense. See 'pennon ls --help'."),
         (["head"], "Missing argument 'TABLE'. See 'pennon head --help'."),
         (["head", "t", "--limit", "many"], "--limit"),
@@ -71,6 +71,7 @@ def test_guide_documents_every_exit_code():
         (["ls", "--root", "ftp://x/y"], "'ftp'"),
         (["ls", "--root", "s3://"], "does not name a bucket"),
         (["ls", "--root", ".", "--impl", "nope"], "Unknown namespace implementation 'nope'; known: dir, iceberg"),
+        (["ls", "--impl", "nope"], "Unknown namespace implementation 'nope'; known: dir, iceberg, rest"),
         (["ls", "--root", ".", "-p", "nope=1"], "Unknown property 'nope'"),
         (["ls", "--root", ".", "-p", "drop_ttl=soon"], "drop_ttl"),
         (["ls", "--root", ".", "-p", "manifest_enabled=perhaps"], "'manifest_enabled' is a boolean"),
@@ -84,6 +85,25 @@ def test_bad_input_is_one_line_and_exit_code_2(pennon, arguments, told):
     assert result.err.count("\n") == 1
     assert told in result.err
     assert list(Path().iterdir()) == []
+
+
+def list_commands() -> list[tuple[str, ...]]:
+    """Return all commands and groups, as they are typed."""
+    found: list[tuple[str, ...]] = [()]
+    for entry in COMMANDS:
+        found.append((entry.name,))
+        if entry.has_commands:
+            found += [(entry.name, name) for name in load_command(entry).commands]
+    return found
+
+
+@pytest.mark.parametrize("typed", list_commands(), ids=" ".join)
+def test_every_help_shows_examples_of_the_command(pennon, typed):
+    shown = pennon(*typed, "--help").out.partition("Examples:\n")[2].splitlines()
+    assert shown
+    own = " ".join(("pennon", *typed))
+    assert any(own in line for line in shown)
+    assert all("pennon " in line or line.endswith("pennon sql") for line in shown)
 
 
 def test_unreachable_iceberg_catalog_is_one_line_without_secrets(pennon):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pennon import addresses
-from pennon.cli.commands import command, new_app
+from pennon.cli.commands import command, format_examples, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Block, Fields, Lines, Note
 from pennon.cli.session import Session
@@ -21,7 +21,9 @@ PolicyOption = Annotated[
 ]
 
 
-@app.callback()
+@app.callback(
+    epilog=format_examples(["pennon access key ann --days 90", "pennon access explain ann QueryTable prod.events"])
+)
 def access() -> None:
     """Make API keys, and check and explain the policy of a server."""
 

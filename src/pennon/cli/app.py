@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from pennon.cli.commands import CONTEXT, add_shared_options
+from pennon.cli.commands import CONTEXT, add_shared_options, format_examples
 from pennon.cli.failures import CommandFailure, ExitCode, PipeClosed, report_failure
 from pennon.cli.session import Session
 
@@ -119,7 +119,16 @@ app = typer.Typer(
 )
 
 
-@app.callback()
+@app.callback(
+    epilog=format_examples(
+        [
+            "pennon --root /data/catalog ls",
+            "pennon create web.clicks clicks.parquet",
+            "pennon drop web.clicks",
+            "pennon undrop web.clicks",
+        ]
+    )
+)
 @add_shared_options
 def pennon(
     session: Session,

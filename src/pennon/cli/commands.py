@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperCommand
 
 from pennon.cli import startup
+from pennon.cli.completion import complete_values
 from pennon.cli.failures import PipeClosed
 from pennon.cli.session import Session
 from pennon.cli.settings import Options
@@ -43,7 +44,12 @@ def shared_options(
     ] = None,
     impl: Annotated[
         str | None,
-        typer.Option("--impl", metavar="NAME", help="The implementation of the catalog: dir, iceberg or rest."),
+        typer.Option(
+            "--impl",
+            metavar="NAME",
+            help="The implementation of the catalog: dir, iceberg or rest.",
+            autocompletion=complete_values("dir", "iceberg", "rest"),
+        ),
     ] = None,
     uri: Annotated[
         str | None, typer.Option("--uri", metavar="URI", help="The address of a server, for iceberg and rest.")
@@ -83,8 +89,7 @@ def command(
 
     Set `spark` if it starts Spark, which needs pandas.
     """
-    # The first character keeps the lines of the paragraph apart.
-    epilog = "\b\nExamples:\n" + "\n".join(f"  {one}" for one in examples)
+    epilog = format_examples(examples)
 
     def register(function: F) -> F:
         called = add_shared_options(function, fast=not spark)
@@ -92,6 +97,12 @@ def command(
         return function
 
     return register
+
+
+def format_examples(examples: Sequence[str]) -> str:
+    """Return the end of a help text."""
+    # The first character keeps the lines of the paragraph apart.
+    return "\b\nExamples:\n" + "\n".join(f"  {one}" for one in examples)
 
 
 def add_shared_options(function: Callable[..., Any], *, fast: bool = False) -> Callable[..., Any]:

@@ -4,12 +4,16 @@ Only on local roots, because a network would be too slow. After an error nothing
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 
 from pennon.cli import startup
 from pennon.cli.session import Session
 from pennon.cli.settings import Options
+
+if TYPE_CHECKING:
+    from pennon.api.catalog import LakeCatalog
 
 _MOST = 500
 
@@ -57,18 +61,35 @@ def _find_addresses(session: Session, incomplete: str, *, with_tables: bool) -> 
     if "://" in session.connection().properties["root"]:
         return []
     with session.lake() as lake:
-        from pennon import addresses
-        from pennon.catalog_pages import iterate_namespaces, iterate_tables
+        found = _list_level(lake, incomplete, with_tables=with_tables)
+        separator = _separator(incomplete)
+        if len(found) == 1 and found[0].endswith(separator) == with_tables:
+            # A shell adds a space after the only completion. With those of the next level it can go on.
+            inside = found[0].removesuffix(separator) + separator
+            deeper = _list_level(lake, inside, with_tables=with_tables)
+            found += deeper if with_tables else [inside] * bool(deeper)
+    return found[:_MOST]
 
-        separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
-        typed, _, begun = incomplete.rpartition(separator)
-        where = addresses.parse_namespace(typed or None)
-        prefix = incomplete.removesuffix(begun)
-        children = iterate_namespaces(lake.namespace, where, recursive=False)
-        found = [f"{prefix}{identifier[-1]}{separator}" for identifier in children]
-        if with_tables:
-            names = [identifier[-1] for identifier in iterate_tables(lake.namespace, where)]
-            # A name with dots needs the form with slashes.
-            found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
-    plain = [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]
-    return plain[:_MOST]
+
+def _list_level(lake: "LakeCatalog", incomplete: str, *, with_tables: bool) -> list[str]:
+    """Return the completions up to the next separator. One follows namespaces if the address is that of a table."""
+    from pennon import addresses
+    from pennon.catalog_pages import iterate_namespaces, iterate_tables
+
+    separator = _separator(incomplete)
+    typed, _, begun = incomplete.rpartition(separator)
+    where = addresses.parse_namespace(typed or None)
+    prefix = incomplete.removesuffix(begun)
+    end = separator if with_tables else ""
+    found = [f"{prefix}{child[-1]}{end}" for child in iterate_namespaces(lake.namespace, where, recursive=False)]
+    if with_tables:
+        names = [identifier[-1] for identifier in iterate_tables(lake.namespace, where)]
+        # A name with dots needs the form with slashes.
+        found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
+    return [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]
+
+
+def _separator(incomplete: str) -> str:
+    from pennon import addresses
+
+    return addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT

@@ -78,9 +78,9 @@ def list_entries(
             page = lake.namespace.list_all_tables(request)
             return [ListingEntry(TABLE, split_object_id(key)) for key in page.tables], page.page_token
         return _list_children(lake, where, token, limit)
-    except NamespaceNotFoundError:
+    except NamespaceNotFoundError as error:
         if where not in lake:
-            raise
+            raise NamespaceNotFoundError(f"{error}{lake.suggest_similar(where)}") from error
         return [ListingEntry(TABLE, where)], None
 
 

@@ -126,13 +126,18 @@ def _message(error: BaseException) -> str:
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         text = str(error.format_message())
-        return text if context is None else f"{text.rstrip('. ')}. See '{context.command_path} --help'."
+        return text if context is None else f"{_end_sentence(text)} See '{context.command_path} --help'."
     if isinstance(error, PermissionError):
         return f"Permission denied: {str(error.filename)!r}"
     text = remove_debug_text(str(error))
     if isinstance(error, CommandFailure) or _is_sdk_error(error):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _end_sentence(text: str) -> str:
+    ended = text.rstrip(". ")
+    return ended if ended.endswith("?") else f"{ended}."
 
 
 def _is_sdk_error(error: BaseException) -> bool:

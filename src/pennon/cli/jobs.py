@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pennon.cli.arguments import DryRun, Yes
-from pennon.cli.commands import command, new_app
+from pennon.cli.commands import command, format_examples, new_app
 from pennon.cli.completion import complete_address
 from pennon.cli.consent import require_consent
 from pennon.cli.failures import CommandFailure, ExitCode
@@ -51,7 +51,15 @@ Master = Annotated[
 Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A Spark Connect server.")]
 
 
-@app.callback()
+@app.callback(
+    epilog=format_examples(
+        [
+            "pennon jobs stats",
+            "pennon jobs compact 'prod.*'",
+            "pennon jobs cleanup prod.events --older-than 14d --dry-run",
+        ]
+    )
+)
 def jobs() -> None:
     """Run maintenance jobs on Spark. Each shows a row per table. A table that fails does not stop the others."""
 

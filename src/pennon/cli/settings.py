@@ -83,13 +83,19 @@ def resolve_connection(options: Options, environment: Mapping[str, str]) -> Conn
     properties: dict[str, str] = {}
     for source in reversed(sources):
         properties |= source.all_properties()
+    impl = next((source.impl for source in sources if source.impl is not None), DEFAULT_IMPL)
+    if impl != DEFAULT_IMPL:
+        # An unknown implementation is reported before a missing root.
+        from pennon.connection import KNOWN
+
+        if impl not in KNOWN.split(", "):
+            raise CommandFailure(f"Unknown namespace implementation {impl!r}; known: {KNOWN}")
     # A catalog on a server has a URI instead of a root.
     if not properties.get("root") and not properties.get("uri"):
         raise CommandFailure(
             f"No catalog is named: give --root, set PENNON_ROOT, or write `root = ...` into {LOCAL_FILE} "
             f"or {_user_file(environment)}"
         )
-    impl = next((source.impl for source in sources if source.impl is not None), DEFAULT_IMPL)
     found = None
     if path is not None and path == Path(LOCAL_FILE) and not _is_named(options, environment):
         trusted = by_option.all_properties().keys() | by_environment.all_properties().keys()
