@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +35,7 @@ from tests.support import (
 )
 
 UNPRIVILEGED_USER = 65534
+TOP = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -101,6 +104,34 @@ def test_mutations_without_permission_raise_permission_denied_and_reads_work(ns,
     assert files(ns) == before
     remove_table(ns, "t")
     assert list_tables(ns) == []
+
+
+READ_ONLY = """
+import sys
+from pennon import DirectoryNamespace
+from tests.directory.test_failures import MANIFEST_WRITES, WRITES
+from tests.support import MODES, list_tables
+
+with DirectoryNamespace(root=sys.argv[1], **MODES[sys.argv[2]]) as ns:
+    for label, call in (WRITES if sys.argv[2] == "v1" else {**WRITES, **MANIFEST_WRITES}).items():
+        try:
+            call(ns)
+        except Exception as error:
+            assert getattr(error, "code", None) == 15, (label, repr(error))
+        else:
+            raise AssertionError(label)
+    print(list_tables(ns))
+"""
+
+
+def test_mutations_on_a_read_only_file_system_raise_permission_denied_and_reads_work(ns, mode):
+    mount = 'mount --bind "$2" "$2" && mount -o remount,bind,ro "$2" && exec "$0" -c "$1" "$2" "$3"'
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([unshare, "-m", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("mounting needs rights")
+    command = [unshare, "-m", "sh", "-c", mount, sys.executable, READ_ONLY, str(directory(ns)), mode]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=TOP)
+    assert (done.returncode, done.stdout) == (0, "['t']\n"), done.stderr
 
 
 def test_reads_without_permission_raise_permission_denied(ns, mode):
