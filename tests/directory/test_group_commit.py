@@ -221,7 +221,7 @@ _HOLDER = """
 import sys
 from pathlib import Path
 from pennon.store.local import LocalStore
-with LocalStore(Path(sys.argv[1]), {}).turn("__manifest", 60):
+with LocalStore(Path(sys.argv[1]), {}).turns.wait("__manifest", 60):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -18,9 +18,9 @@ from pennon.directory.manifest import manifest as manifest_module
 from pennon.directory.manifest.commit_queue import Mutation
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
-from pennon.directory.manifest.offers import apply_offer
+from pennon.directory.manifest.offers import apply_offer, list_files
 from pennon.directory.manifest.row import NAMESPACE, Row
-from pennon.store.local_offers import FoundOffer
+from pennon.store.turn_offers import FoundOffer
 from tests.directory.on_disk import directory, manifest, manifest_rows
 from tests.support import create_namespace, describe_namespace, drop_namespace, fails, list_namespaces
 
@@ -59,7 +59,7 @@ def wait_until(condition):
 def offered(clients, *calls):
     """Run calls in threads while another process has the turn. Yields their futures once each has posted an offer."""
     with ThreadPoolExecutor(len(calls)) as pool, ExitStack() as stack:
-        stack.enter_context(clients[0]._store.turn("__manifest", 0))
+        stack.enter_context(clients[0]._store.turns.wait("__manifest", 0))
         futures = [pool.submit(call) for call in calls]
         wait_until(lambda: len(offers(clients[0])) == len(calls))
         yield futures
@@ -109,7 +109,7 @@ def test_change_that_no_longer_fits_is_planned_again(clients):
     list_namespaces(other)
     with (
         ThreadPoolExecutor(1) as pool,
-        ns._store.turn("__manifest", 0),
+        ns._store.turns.wait("__manifest", 0),
     ):
         late = pool.submit(create_namespace, other, "parent", "child")
         wait_until(lambda: offers(ns))
@@ -180,7 +180,7 @@ def test_offer_that_a_stopped_process_took_is_committed_once(clients, monkeypatc
     monkeypatch.setattr(taker._catalog.manifest, "_try_commit", stop)
     monkeypatch.setattr(owner._catalog.manifest, "_try_commit", commit_after)
     with ThreadPoolExecutor(2) as pool:
-        with taker._store.turn("__manifest", 0):
+        with taker._store.turns.wait("__manifest", 0):
             late = pool.submit(create_namespace, owner, "offered")
             wait_until(lambda: offers(taker))
             # This thread has the turn, so this commit accepts offers.
@@ -202,11 +202,21 @@ _POSTER = """
 import sys
 from pathlib import Path
 from pennon.store.local import LocalStore
-posted = LocalStore(Path(sys.argv[1]), {}).post_offer(sys.argv[2].encode())
+posted = LocalStore(Path(sys.argv[1]), {}).turns.post_offer(sys.argv[2].encode())
 print(posted is not None, flush=True)
 sys.stdin.read()
 """
-_BODY = json.dumps({"format": 1, "questions": [], "rows": {"planted": ["planted", "namespace", None, None, None]}})
+
+
+def planted_offer(ns):
+    """Return an offer that fits the version which a client has in memory."""
+    content = {
+        "format": 1,
+        "files": list_files(ns._catalog.manifest._snapshot),
+        "questions": [],
+        "rows": {"planted": ["planted", "namespace", None, None, None]},
+    }
+    return json.dumps(content)
 
 
 @contextmanager
@@ -222,7 +232,7 @@ def posting_process(ns, body):
 
 def test_offer_of_a_dead_process_is_deleted(clients):
     ns = clients[0]
-    with posting_process(ns, _BODY) as process:
+    with posting_process(ns, planted_offer(ns)) as process:
         assert len(offers(ns)) == 1
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -233,7 +243,7 @@ def test_offer_of_a_dead_process_is_deleted(clients):
 
 def test_offer_of_a_living_process_is_committed_and_accepted(clients):
     ns = clients[0]
-    with posting_process(ns, _BODY):
+    with posting_process(ns, planted_offer(ns)):
         create_namespace(ns, "n")
         assert not offers(ns)
         assert len(offers(ns, "done")) == 1
@@ -246,26 +256,28 @@ def test_offer_of_a_living_process_is_committed_and_accepted(clients):
         "",
         "[]",
         "{}",
+        '{"format":1,"files":["g"],"questions":[],"rows":{"x":["x","namespace",null,null,null]}}',
+        '{"format":1,"files":5,"questions":[],"rows":{"x":["x","namespace",null,null,null]}}',
         '{"format":2,"questions":[],"rows":{}}',
-        '{"format":1,"questions":[["row","first",null]],"rows":{"x":["x","namespace",null,null,null]}}',
-        '{"format":1,"questions":[["unknown","first",null]],"rows":{"x":["x","namespace",null,null,null]}}',
-        '{"format":1,"questions":[["row",["first"],null]],"rows":{"x":["x","namespace",null,null,null]}}',
-        '{"format":1,"questions":5,"rows":{"x":["x","namespace",null,null,null]}}',
-        '{"format":1,"questions":[],"rows":{"x":["y","namespace",null,null,null]}}',
-        '{"format":1,"questions":[],"rows":{"x":["x","table","t.lance",null,null]}}',
-        '{"format":1,"questions":[],"rows":{"x":["x","namespace","../t",null,null]}}',
-        '{"format":1,"questions":[],"rows":{"x":["x","namespace",null,{},null]}}',
-        '{"format":1,"questions":[],"rows":{"x":["x","namespace",null,null,["b"]]}}',
-        '{"format":1,"questions":[],"rows":[1]}',
-        '{"format":1,"questions":[],"rows":{"x":["x","namespace",null,"\\ud800",null]}}',
-        '{"format":1,"questions":[],"rows":{"first":null}, "rows":{}}',
+        '{"format":1,"files":["f"],"questions":[["row","first",null]],"rows":{"x":["x","namespace",null,null,null]}}',
+        '{"format":1,"files":["f"],"questions":[["unknown","first",null]],"rows":{"x":["x","namespace",null,null,null]}}',
+        '{"format":1,"files":["f"],"questions":[["row",["first"],null]],"rows":{"x":["x","namespace",null,null,null]}}',
+        '{"format":1,"files":["f"],"questions":5,"rows":{"x":["x","namespace",null,null,null]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"x":["y","namespace",null,null,null]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"x":["x","table","t.lance",null,null]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"x":["x","namespace","../t",null,null]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"x":["x","namespace",null,{},null]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"x":["x","namespace",null,null,["b"]]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":[1]}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"x":["x","namespace",null,"\\ud800",null]}}',
+        '{"format":1,"files":["f"],"questions":[],"rows":{"first":null}, "rows":{}}',
     ],
 )
 def test_offer_that_does_not_fit_changes_nothing(content):
     snapshot = LoadedSnapshot()
     snapshot.put(Row("first", NAMESPACE), (0, 0))
     draft = Draft(snapshot)
-    assert not apply_offer(draft, content.encode())
+    assert not apply_offer(draft, content.encode(), ["f"])
     assert not draft.changes
 
 
@@ -273,7 +285,7 @@ def test_rows_of_tables_are_not_removed_by_offers():
     snapshot = LoadedSnapshot()
     snapshot.put(Row("t", "table", "t.lance"), (0, 0))
     draft = Draft(snapshot)
-    assert not apply_offer(draft, b'{"format":1,"questions":[],"rows":{"t":null}}')
+    assert not apply_offer(draft, b'{"format":1,"files":["f"],"questions":[],"rows":{"t":null}}', ["f"])
     assert not draft.changes
 
 
@@ -281,12 +293,12 @@ def test_planted_entries_are_not_taken(clients, tmp_path):
     ns = clients[0]
     locks = directory(ns) / ".lance-locks"
     locks.mkdir(exist_ok=True)
-    (tmp_path / "elsewhere").write_text(_BODY)
+    (tmp_path / "elsewhere").write_text(planted_offer(ns))
     (locks / "offer-link").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(locks / "offer-pipe")
     (locks / "offer-directory").mkdir()
     with (locks / "offer-large").open("w") as large:
-        large.write(_BODY + " " * (64 << 10))
+        large.write(planted_offer(ns) + " " * (64 << 10))
         large.flush()
         fcntl.flock(large, fcntl.LOCK_EX)
         create_namespace(ns, "n")
@@ -299,7 +311,7 @@ def test_drop_of_a_filled_namespace_is_refused_while_others_wait(clients):
     create_namespace(ns, "parent")
     list_namespaces(other)
     with ThreadPoolExecutor(2) as pool:
-        with ns._store.turn("__manifest", 0):
+        with ns._store.turns.wait("__manifest", 0):
             inner = pool.submit(create_namespace, other, "parent", "child")
             wait_until(lambda: offers(ns))
         inner.result()

@@ -18,7 +18,6 @@ import math
 import os
 import shutil
 import stat
-import threading
 import time
 import uuid
 from dataclasses import dataclass
@@ -28,20 +27,16 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from pennon.errors import UnusableEntryError
-from pennon.store import local_offers, root_paths
+from pennon.store import root_paths
 from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, Level, UnusableEntry, too_large_error
+from pennon.store.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pennon.store.local_offers import FoundOffer, PostedOffer
-
 LOCK_DIRECTORY = ".lance-locks"
 TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
-_IMPATIENCE = 10
-_POLLED_SECONDS = 0.05
-_POLL_SECONDS = 0.001
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 _OWN_LINKS = 2
 _TABLE_LINKS = _OWN_LINKS + 3
@@ -82,80 +77,6 @@ class _FilledTables:
     names: frozenset[str] = frozenset()
 
 
-class _Turn:
-    """Two lock files: a process queues at the first one, and has its turn while it holds the second."""
-
-    def __init__(self, queue: int, turn: int) -> None:
-        self._queue = queue
-        self._turn = turn
-        self._guard = threading.Lock()
-        self._acquired = threading.Event()
-        self._blocks = False
-        self._ended = False
-
-    def acquire(self, seconds: float, offer: Callable[[], PostedOffer | None]) -> bool:
-        """Wait for the turn. Returns False if that takes longer than `seconds`, or if the offer was accepted."""
-        if self._try():
-            return True
-        if not seconds:
-            return False
-        started = time.monotonic()
-        posted = offer()
-        # The process that has its turn does what is offered, as a rule, so the queue would only take time.
-        while posted is not None and time.monotonic() < started + _POLLED_SECONDS:
-            time.sleep(_POLL_SECONDS)
-            if posted.check():
-                return False
-            if self._try():
-                return True
-        # Only a blocking call queues in order, and only a thread of its own can be abandoned in it.
-        thread = threading.Thread(target=self._block, name="pennon-turn", daemon=True)
-        self._blocks = True
-        try:
-            thread.start()
-        except RuntimeError:
-            # The process is ending, and starts no more threads.
-            self._blocks = False
-            return False
-        return self._acquired.wait(seconds)
-
-    def _try(self) -> bool:
-        """Take the turn if nobody has it or is next."""
-        try:
-            fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        else:
-            return True
-        finally:
-            fcntl.flock(self._queue, fcntl.LOCK_UN)
-
-    def end(self) -> None:
-        """End the turn, or stop waiting for it."""
-        with self._guard:
-            self._ended = True
-            if self._blocks and not self._acquired.is_set():
-                return
-        self._close()
-
-    def _block(self) -> None:
-        fcntl.flock(self._queue, fcntl.LOCK_EX)
-        fcntl.flock(self._turn, fcntl.LOCK_EX)
-        fcntl.flock(self._queue, fcntl.LOCK_UN)
-        with self._guard:
-            self._acquired.set()
-            ended = self._ended
-        if ended:
-            self._close()
-
-    def _close(self) -> None:
-        # Closing does not release a lock that a forked child has inherited.
-        for descriptor in (self._turn, self._queue):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
-
-
 class LocalStore:
     """A root directory on a local disk."""
 
@@ -167,7 +88,7 @@ class LocalStore:
         self._prefix = f"{root}/"
         self.storage_options = storage_options
         self._filled = _FilledTables()
-        self._impatient_until = -math.inf
+        self.turns = Turns(self._top, LOCK_DIRECTORY)
         self._plain: dict[str, tuple[int, int]] = {}
         """Inode and change time of directories in which nothing that Lance uses is a link."""
 
@@ -484,41 +405,6 @@ class LocalStore:
         with self._hold_lock("name", name):
             yield
 
-    @contextlib.contextmanager
-    def turn(
-        self, name: str, seconds: float, *, offer: Callable[[], PostedOffer | None] = lambda: None
-    ) -> Iterator[bool]:
-        """Queue at two lock files. The process that is next holds the first one, so nobody overtakes it.
-
-        A process that has posted an offer queues only if the offer is not accepted soon.
-
-        After a wait in vain, no turn of the next seconds is waited for: the holder is stopped, or very slow.
-        """
-        now = time.monotonic()
-        patience = 0.0 if now < self._impatient_until else seconds
-        has_turn, posted = False, None
-
-        def post() -> PostedOffer | None:
-            nonlocal posted
-            posted = offer()
-            return posted
-
-        with contextlib.ExitStack() as held:
-            # Without lock files, as on a disk that does not allow them, processes do not queue.
-            with contextlib.suppress(OSError, UnusableEntryError):
-                has_turn = self._wait_for_turn(held, name, patience, post)
-                if not has_turn and (posted is None or not posted.is_accepted):
-                    self._impatient_until = max(self._impatient_until, now + _IMPATIENCE * seconds)
-            yield has_turn
-
-    def post_offer(self, body: bytes) -> PostedOffer | None:
-        """Post an offer beside the lock files."""
-        return local_offers.post_offer(self._top, LOCK_DIRECTORY, body)
-
-    def find_offers(self) -> list[FoundOffer]:
-        """Return the offers of other processes that wait."""
-        return local_offers.find_offers(self._top, LOCK_DIRECTORY)
-
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results in order. The calls run one by one: system calls cost less than threads."""
         return [function(item) for item in items]
@@ -599,27 +485,6 @@ class LocalStore:
             self._require_file(path)
             return None
         return _e_tag(body)
-
-    def _wait_for_turn(
-        self,
-        held: contextlib.ExitStack,
-        name: str,
-        seconds: float,
-        offer: Callable[[], PostedOffer | None],
-    ) -> bool:
-        """Acquire the turn for as long as `held` lasts. Returns False if that takes longer."""
-        with (
-            root_paths.hold_directory(self._top, LOCK_DIRECTORY, make=True) as folder,
-            contextlib.ExitStack() as opened,
-        ):
-            descriptors = []
-            for file in (f"queue-{name}", f"turn-{name}"):
-                descriptors.append(os.open(file, _LOCK, 0o666, dir_fd=folder))
-                opened.callback(os.close, descriptors[-1])
-            opened.pop_all()
-        turn = _Turn(*descriptors)
-        held.callback(turn.end)
-        return turn.acquire(seconds, offer)
 
     @contextlib.contextmanager
     def _hold_lock(self, purpose: str, name: str) -> Iterator[None]:

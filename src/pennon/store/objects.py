@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import logging
 import re
 import time
@@ -31,11 +33,10 @@ from pennon.errors import (
 from pennon.store.probing import PROBE_PREFIX, find_unkept_condition
 from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseExpiredError, Level, too_large_error
 from pennon.store.root_paths import check_path
+from pennon.store.turns import open_machine_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pennon.store.local_offers import FoundOffer, PostedOffer
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -93,6 +94,9 @@ class ObjectStore:
         self._opened: Any = None
         self._pool: ThreadPoolExecutor | None = None
         self._http: urllib3.PoolManager | None = None
+        # With other options, it may be another bucket of the same name.
+        named = json.dumps([self.identity(), sorted(storage_options.items())])
+        self.turns = open_machine_turns(hashlib.sha256(named.encode()).hexdigest())
 
     def identity(self) -> str:
         """Return the URI of the root."""
@@ -373,19 +377,6 @@ class ObjectStore:
     def exclusive(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
-
-    def turn(
-        self, name: str, seconds: float, *, offer: Callable[[], PostedOffer | None] = lambda: None
-    ) -> contextlib.AbstractContextManager[bool]:
-        """Do nothing: object stores have no locks."""
-        return contextlib.nullcontext(enter_result=False)
-
-    def post_offer(self, body: bytes) -> PostedOffer | None:
-        """Return None: nobody has a turn."""
-
-    def find_offers(self) -> list[FoundOffer]:
-        """Return none: nobody has a turn."""
-        return []
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results in order. Calls from one of the pool's threads run one by one.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from pennon.store.local_offers import FoundOffer, PostedOffer
+    from pennon.store.turns import Turns
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -102,6 +102,8 @@ class Store(Protocol):
 
     is_local: bool
     storage_options: dict[str, str]
+    turns: Turns
+    """The queue of processes on this machine."""
 
     def identity(self) -> str:
         """Return a name of the root for messages and for comparison."""
@@ -203,22 +205,6 @@ class Store(Protocol):
 
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name`. Only a local disk has locks; elsewhere this does nothing."""
-
-    def turn(
-        self, name: str, seconds: float, *, offer: Callable[[], PostedOffer | None] = lambda: None
-    ) -> AbstractContextManager[bool]:
-        """Wait until no other process has its turn at `name`, at most for `seconds`, and have it for the block.
-
-        Processes that queue do not collide, but only a local disk has turns, and the block runs in any case. It gets
-        True if it has the turn. If another process has it, `offer` is called, which may post an offer. The wait ends
-        once that is accepted.
-        """
-
-    def post_offer(self, body: bytes) -> PostedOffer | None:
-        """Offer work to the process that has the turn. Returns None where that is not possible."""
-
-    def find_offers(self) -> list[FoundOffer]:
-        """Return the offers of other processes that wait for a turn."""
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results of the function for all items, in order. Object stores run the calls in parallel.

@@ -34,7 +34,7 @@ from pennon.directory.manifest.commit_queue import CommitQueue
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
 from pennon.directory.manifest.loading import advance
-from pennon.directory.manifest.offers import RecordedRows, apply_offer, encode_offer
+from pennon.directory.manifest.offers import RecordedRows, apply_offer, encode_offer, list_files
 from pennon.directory.manifest.queried_snapshot import QueriedSnapshot, VersionGoneError
 from pennon.directory.manifest.skipped import find_skipped_rows
 from pennon.directory.manifest.staged_commit import StagingArea
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from pennon.directory.manifest.snapshot import Snapshot
     from pennon.directory.manifest.staged_commit import StagedCommit
     from pennon.store import Store
-    from pennon.store.local_offers import FoundOffer, PostedOffer
+    from pennon.store.turn_offers import FoundOffer, PostedOffer
 
 T = TypeVar("T")
 
@@ -268,7 +268,7 @@ class Manifest:
             return None if offered is None else offered.posted
 
         try:
-            with self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS, offer=offer) as has_turn:
+            with self._store.turns.wait(layout.MANIFEST, _LONGEST_TURN_SECONDS, offer=offer) as has_turn:
                 if offered is not None and offered.posted.withdraw():
                     self._commit_plans(group, accepts_offers=has_turn)
                 elif offered is not None and offered.posted.check():
@@ -287,14 +287,15 @@ class Manifest:
         with self._guard:
             if not isinstance(self._snapshot, LoadedSnapshot):
                 return None
+            files = list_files(self._snapshot)
             recorded = RecordedRows(self._snapshot)
             draft = self._run_plans(group, recorded)
         is_planned = all(mutation.error is None for mutation in group) and bool(draft.changes)
         results = [mutation.result for mutation in group]
         for mutation in group:
             mutation.result = mutation.error = None
-        body = encode_offer(recorded, draft) if is_planned else None
-        posted = None if body is None else self._store.post_offer(body)
+        body = encode_offer(recorded, draft, files) if is_planned else None
+        posted = None if body is None else self._store.turns.post_offer(body)
         return None if posted is None else _OfferedGroup(posted, since, results)
 
     def _complete(self, offered: _OfferedGroup, group: list[Mutation[Any]]) -> None:
@@ -347,7 +348,7 @@ class Manifest:
         or a result without a change, is verified by no commit, so the store is asked then.
 
         The group was `offered` to a process that took it and did not answer: it may have committed it, or may still do
-        so. With `accepts_offers`, the first attempt also commits what other processes offer.
+        so. With `accepts_offers`, what other processes offer is committed too.
         """
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
@@ -362,7 +363,11 @@ class Manifest:
                 try:
                     draft = self._run_plans(group, snapshot)
                     plan = CommitPlan.from_draft(snapshot, draft)
-                    taken = [] if plan.changes_nothing or attempt or not accepts_offers else self._take_offers(draft)
+                    is_final = verified or not (
+                        plan.changes_nothing or any(mutation.error is not None for mutation in group)
+                    )
+                    accepts = accepts_offers and is_final and not plan.changes_nothing and offered is None
+                    taken = self._take_offers(draft) if accepts else []
                     if taken:
                         plan = plan.with_offers(snapshot, draft, tuple(one.offer_id for one in taken))
                 except VersionGoneError:
@@ -374,7 +379,7 @@ class Manifest:
             if offered is not None and self._was_committed(offered, base.version):
                 self._complete(offered, group)
                 return
-            if not verified and (plan.changes_nothing or any(mutation.error is not None for mutation in group)):
+            if not is_final:
                 verified = True
                 for mutation in group:
                     mutation.error = None
@@ -402,9 +407,9 @@ class Manifest:
     def _take_offers(self, draft: Draft) -> list[FoundOffer]:
         """Add the changes that other processes offer, as far as they fit, and return the offers."""
         taken = []
-        for offer in self._store.find_offers():
+        for offer in self._store.turns.find_offers():
             savepoint = draft.savepoint()
-            if apply_offer(draft, offer.body) and offer.take():
+            if apply_offer(draft, offer.body, list_files(self._snapshot)) and offer.take():
                 taken.append(offer)
             else:
                 draft.roll_back(savepoint)
@@ -443,13 +448,15 @@ class Manifest:
             if self._is_staged and base.dataset is not None and isinstance(base.mark, str):
                 with self._staging.stage(base.version, base.mark, plan) as staged:
                     if staged is not None:
-                        return self._commit_staged(base, plan, staged, started)
+                        return self._commit_staged(base, plan, staged, started, taken)
             if base.dataset is None:
                 committed, change = create_table(self._location, self._store.storage_options, plan.rows)
             else:
                 committed, change = commit(base.open(base.dataset), plan)
         except CommitConflict as conflict:
             self._leftovers += conflict.leftovers
+            for offer in taken:
+                offer.give_back()
             return False
         if not self._is_in_history(committed.version, base.validated_at):
             self._validate()
@@ -465,7 +472,9 @@ class Manifest:
         """True if the files of commits are made locally and uploaded: in a bucket, with all rows in memory."""
         return not self._store.is_local and isinstance(self._snapshot, LoadedSnapshot)
 
-    def _commit_staged(self, base: _Base, plan: CommitPlan, staged: StagedCommit, started: float) -> bool:
+    def _commit_staged(
+        self, base: _Base, plan: CommitPlan, staged: StagedCommit, started: float, taken: Sequence[FoundOffer]
+    ) -> bool:
         """Upload a commit that was made locally. Returns False on a conflict.
 
         The version below it is validated during the upload, unless it was the latest a moment ago. Otherwise the
@@ -484,10 +493,14 @@ class Manifest:
         mark = staged.publish() if is_base else None
         if mark is None:
             self._leftovers += staged.leftovers
+            for offer in taken:
+                offer.give_back()
             return False
         if not self._is_in_history(staged.version, validated_at):
             self._validate()
             return self._is_effective(plan.added, plan.removed)
+        for offer in taken:
+            offer.accept()
         self._staging.record(staged, mark)
         with self._guard:
             self._committed_at = time.monotonic()

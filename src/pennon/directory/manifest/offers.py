@@ -1,13 +1,17 @@
-"""Changes that a process offers to the one that commits next on the same disk.
+"""Changes that a process offers to the one that commits next on the same machine.
 
 A process that waits for its turn runs its plans on the version in memory. It records what the plans asked and what
 they changed. The process that has the turn asks the same of its own draft. If all answers are equal, the plans would
 make the same changes there, so it adds them to its commit. Otherwise it leaves the offer, and the other process plans
 again in its own turn.
+
+An offer names data files of the version in memory, whose names are random. Only a process that knows one of them
+accepts it: two buckets of one name can be on different servers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pennon.directory.manifest.draft import Draft, StoredRows
+    from pennon.directory.manifest.snapshot import Snapshot
 
 _FORMAT = 1
 _MOST_VERSIONS = 100
+_MOST_FILES = 32
 
 
 class RecordedRows:
@@ -78,7 +84,13 @@ class RecordedRows:
         return self._rows.descendants(parent)
 
 
-def encode_offer(recorded: RecordedRows, draft: Draft) -> bytes | None:
+def list_files(snapshot: Snapshot) -> list[str]:
+    """Return what identifies the data files of the latest fragments of a version."""
+    latest = sorted(snapshot.fragments)[-_MOST_FILES:]
+    return [hashlib.sha256(snapshot.fragments[number].files.encode()).hexdigest() for number in latest]
+
+
+def encode_offer(recorded: RecordedRows, draft: Draft, files: Sequence[str]) -> bytes | None:
     """Return the changes of a draft of recorded rows, or None if they cannot be offered: not all is recorded.
 
     Only rows of namespaces are offered. Another process can commit an offer after this one has died, and other rows
@@ -89,18 +101,24 @@ def encode_offer(recorded: RecordedRows, draft: Draft) -> bytes | None:
         return None
     content = {
         "format": _FORMAT,
+        "files": list(files),
         "questions": questions,
         "rows": {key: _encode_row(row) for key, row in changes.items()},
     }
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def apply_offer(draft: Draft, body: bytes) -> bool:
+def apply_offer(draft: Draft, body: bytes, files: Sequence[str]) -> bool:
     """Make the changes of an offer to a draft. Returns False, and changes nothing, if the offer does not fit."""
     try:
         content = parse_stored_object(body)
         questions, rows = content["questions"], content["rows"]
-        if content["format"] != _FORMAT or not all(_ask(draft, *question) for question in questions):
+        is_same_catalog = not set(files).isdisjoint(content["files"])
+        if (
+            content["format"] != _FORMAT
+            or not is_same_catalog
+            or not all(_ask(draft, *question) for question in questions)
+        ):
             return False
         decoded = {key: _decode_row(key, row) for key, row in rows.items()}
     except (UnreadableJsonError, KeyError, TypeError, ValueError, AttributeError):

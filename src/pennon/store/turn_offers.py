@@ -1,4 +1,4 @@
-"""Work that processes on one disk offer to each other, as small files beside the lock files.
+"""Work that processes on one machine offer to each other, as small files beside the lock files of their turns.
 
 A process that waits for its turn posts an offer. The process that has the turn can take it, do the work, and accept it.
 The state of an offer is the prefix of its file's name: posted, taken, done. Renames are atomic, so either the offer is
@@ -94,6 +94,10 @@ class FoundOffer:
     def take(self) -> bool:
         """Take the offer. Returns False if it was withdrawn."""
         return self.file.rename(_POSTED, _TAKEN)
+
+    def give_back(self) -> None:
+        """Give the offer back: the work is certainly not done."""
+        self.file.rename(_TAKEN, _POSTED)
 
     def accept(self) -> None:
         """Record that the work is done."""
