@@ -62,7 +62,7 @@ class Calls:
     processes_bucket: int
 
 
-FULL = Calls(disk=60, bucket=15, reference_bucket=2, appends=6, processes_disk=25, processes_bucket=6)
+FULL = Calls(disk=60, bucket=15, reference_bucket=2, appends=12, processes_disk=25, processes_bucket=25)
 QUICK = Calls(disk=6, bucket=2, reference_bucket=1, appends=1, processes_disk=3, processes_bucket=1)
 
 
