@@ -107,7 +107,13 @@ _DAMAGED_TEXTS = (
     "invalid range",
 )
 # Lance and the stores report missing permissions with these texts, in errors of any class.
-_DENIED_TEXTS = ("permission denied", "accessdenied", "403 forbidden", "lacked the necessary privileges")
+_DENIED_TEXTS = (
+    "permission denied",
+    "accessdenied",
+    "403 forbidden",
+    "lacked the necessary privileges",
+    "read-only file system",
+)
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 
