@@ -46,6 +46,16 @@ def test_all_rows_in_order(stocked):
     assert found["vector"].to_pylist() == stock()["vector"].to_pylist()
 
 
+@pytest.mark.parametrize(("rows", "reads"), [(100, 1), (20_000, 2)])
+def test_a_small_table_is_read_in_one_step(namespace, rows, reads):
+    data = pa.table({"id": range(rows), "text": [f"number {i}" for i in range(rows)]})
+    create_table(namespace, "t", data=ipc(data))
+    request = {"id": ["t"], "k": 10, "vector": {}, "filter": "id >= 50"}
+    plan = namespace.explain_table_query_plan({"id": ["t"], "query": request})
+    assert str(plan).count("LanceRead") == reads
+    assert query(namespace, "t", k=10, filter="id >= 50")["text"].to_pylist() == [f"number {i}" for i in range(50, 60)]
+
+
 @pytest.mark.parametrize(
     ("where", "expected"),
     [

@@ -41,6 +41,9 @@ _FEW_ROWS, _MOST_ROWS = 64, 8192
 _BATCH_BYTES = 1 << 20
 """How much of a data file goes into a batch. In memory, it may be several times as large."""
 _SAMPLED_FRAGMENTS = 16
+_SMALL_ROWS, _SMALL_BYTES = 10_000, 1 << 20
+"""A table of this size is read in one step. Lance reads the other columns only of rows that meet the filter, which
+takes longer than to read them all."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,14 @@ def parse_query(dataset: LanceDataset, identifier: Identifier, request: QueryReq
         rows = max(dataset.count_rows(), 1)
         limit, offset = min(limit, rows), min(offset, rows)
     nearest, is_batch = _parse_vector(dataset, identifier, request, limit + offset)
+    searches = text is not None or bool(nearest)
     query = Query(
         identifier,
         columns,
         limit,
         offset,
         {
+            "late_materialization": False if request.filter and not searches and _is_small(dataset) else None,
             "filter": request.filter,
             "prefilter": bool(request.prefilter),
             "fast_search": request.fast_search or None,
@@ -142,6 +147,17 @@ def _choose_batch_size(dataset: LanceDataset, most: int) -> int | None:
     rows = sum(one.physical_rows for one in some)
     stored = sum(file.file_size_bytes or 0 for one in some for file in one.files)
     return min(max(_BATCH_BYTES * rows // max(stored, 1), 1), _MOST_ROWS)
+
+
+def _is_small(dataset: LanceDataset) -> bool:
+    """Return True if the data of a table is small, as far as its manifest tells."""
+    if dataset.count_rows() > _SMALL_ROWS:
+        return False
+    fragments = dataset.get_fragments()
+    if len(fragments) > _SAMPLED_FRAGMENTS:
+        return False
+    sizes = [file.file_size_bytes for fragment in fragments for file in fragment.metadata.files]
+    return None not in sizes and sum(filter(None, sizes)) <= _SMALL_BYTES
 
 
 def _format_plans(dataset: LanceDataset, query: Query, format_plan: Callable[[LanceScanner], str]) -> str:
