@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "BucketNotFoundError",
     "ConcurrentModificationError",
     "InternalError",
     "InvalidInputError",
@@ -86,6 +88,10 @@ class TableIsOnlyDeclaredError(InvalidTableStateError):
     """The table is declared and has no data yet."""
 
 
+class BucketNotFoundError(NamespaceNotFoundError):
+    """The bucket of the root does not exist."""
+
+
 class UnusableEntryError(InvalidTableStateError):
     """An entry of the root cannot be used and is left unchanged, for example a link, or a row with a bad location."""
 
@@ -114,6 +120,9 @@ _DENIED_TEXTS = (
     "lacked the necessary privileges",
     "read-only file system",
 )
+# The codes of S3 and Google Cloud, and of Azure. Both also occur in messages of Lance.
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")
+_BUCKET_NAME = re.compile(r"<BucketName>([^<]+)</BucketName>")
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 
@@ -152,6 +161,10 @@ def translate_errors(subject: str) -> Iterator[None]:
         text = str(error)
         if any(part in text.lower() for part in _DENIED_TEXTS):
             raise PermissionDeniedError(f"{subject}: {text}") from error
+        if _NO_BUCKET.search(text):
+            named = _BUCKET_NAME.search(text)
+            bucket = "the bucket" if named is None else f"the bucket {named[1]!r}"
+            raise BucketNotFoundError(f"{subject}: {bucket} does not exist") from error
         if is_commit_conflict(error):
             raise ConcurrentModificationError(f"{subject}: {text}") from error
         raise InternalError(f"{subject}: {type(error).__name__}: {text}") from error

@@ -14,6 +14,7 @@ from lance_namespace.errors import ErrorCode, from_error_code
 from pennon.cli.app import COMMANDS, SubCommand, load_command
 from pennon.cli.failures import CommandFailure, ExitCode, exit_code
 from pennon.cli.secrets import is_secret, mask_secrets, scrub
+from tests.servers import CountingS3
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "command-line.md"
 
@@ -104,6 +105,19 @@ def test_every_help_shows_examples_of_the_command(pennon, typed):
     own = " ".join(("pennon", *typed))
     assert any(own in line for line in shown)
     assert all("pennon " in line or line.endswith("pennon sql") for line in shown)
+
+
+@pytest.mark.s3
+def test_a_missing_bucket_is_one_line_and_not_found(pennon, tmp_path):
+    (tmp_path / "rows.json").write_text('{"id": 1}')
+    with CountingS3() as store:
+        given = [
+            part for key, value in store.endpoint.storage_options().items() for part in ("-p", f"storage.{key}={value}")
+        ]
+        for typed in (["ls"], ["head", "t"], ["create-namespace", "n"], ["create", "t", str(tmp_path / "rows.json")]):
+            result = pennon(*typed, "--root", "s3://no-such-bucket/x", *given)
+            assert (result.code, result.out) == (3, "")
+            assert result.err.endswith(": the bucket 'no-such-bucket' does not exist\n")
 
 
 def test_unreachable_iceberg_catalog_is_one_line_without_secrets(pennon):

@@ -19,6 +19,7 @@ from pennon.directory.manifest.flags import WRITER_FLAGS
 from pennon.errors import LanceNamespaceError
 from pennon.server.access import Access
 from tests.server.served import served
+from tests.servers import CountingS3
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +111,12 @@ def open_a_store_that_does_not_answer(_lake):
     pennon.open(
         "s3://b/lake", storage_options={"endpoint": "http://127.0.0.1:1", "allow_http": "true", **keys}
     ).tables()
+
+
+@provokes("…: the bucket '…' does not exist")
+def open_a_missing_bucket(_lake):
+    with CountingS3() as store:
+        pennon.open("s3://no-such-bucket/lake", storage_options=store.endpoint.storage_options()).tables()
 
 
 @provokes("…: cannot connect")

@@ -23,6 +23,7 @@ from pennon.catalog_pages import (
     iterate_tables,
 )
 from pennon.errors import (
+    BucketNotFoundError,
     InvalidInputError,
     InvalidTableStateError,
     LanceNamespaceError,
@@ -116,6 +117,8 @@ class LakeCatalog:
         with show_reading(to_rows(data), "writing", progress=self._progress) as rows:
             try:
                 self._send_new_table(request, rows)
+            except BucketNotFoundError:
+                raise
             except NamespaceNotFoundError as error:
                 parent = quote_identifier(identifier[:-1])
                 raise NamespaceNotFoundError(f"{error}; create it with create_namespace({parent!r})") from error
