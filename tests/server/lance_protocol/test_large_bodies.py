@@ -100,6 +100,27 @@ def test_nothing_is_written_if_the_client_hangs_up(server, client, catalog, spac
     assert catalog._open_table((space, "t")).version == 1
 
 
+def words(first: int, count: int) -> pa.Table:
+    """Return rows whose words are encoded by dictionaries, also within a struct."""
+    texts = pa.array([f"word {one % 300}" for one in range(first, first + count)]).dictionary_encode()
+    return pa.table(
+        {"id": range(first, first + count), "word": texts, "inner": pa.StructArray.from_arrays([texts], ["w"])}
+    )
+
+
+def test_a_result_with_dictionaries_is_sent_in_parts(client, catalog, space):
+    create_table(catalog, space, "t", data=ipc(words(0, ROWS)))
+    for number in (1, 2):
+        assert client.post(f"/table/{space}%24t/insert", ipc(words(ROWS * number + 7, ROWS))).status == 200
+    answer = client.post(f"/table/{space}%24t/query", {"k": 1 << 40, "vector": {}})
+    assert answer.headers["transfer-encoding"] == "chunked"
+    found = pa.ipc.open_file(answer.body).read_all()
+    wanted = pa.concat_tables([words(0, ROWS), words(ROWS + 7, ROWS), words(2 * ROWS + 7, ROWS)])
+    assert found.schema.field("word").type == wanted.schema.field("word").type
+    for name in wanted.column_names:
+        assert found[name].to_pylist() == wanted[name].to_pylist()
+
+
 @pytest.mark.soak
 def test_memory_does_not_depend_on_the_size_of_a_body_or_a_result(tmp_path):
     with facade(tmp_path, managed=False) as server:

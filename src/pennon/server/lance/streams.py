@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from contextlib import asynccontextmanager
 from itertools import chain, islice
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 import anyio
@@ -17,7 +17,7 @@ import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 
 from pennon.errors import InvalidInputError
-from pennon.table.ipc import has_dictionaries, write_ipc
+from pennon.table.ipc import has_dictionaries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -77,15 +77,30 @@ def send_rows(reader: pa.RecordBatchReader, accepted: str) -> Response:
     """
     as_stream = STREAM in accepted and FILE not in accepted
     kind = STREAM if as_stream else FILE
-    if not as_stream and has_dictionaries(reader.schema):
-        # A file has one dictionary for all batches, which is known at their end.
-        return Response(write_ipc(reader), media_type=kind)
     batches = iter(reader)
     first = list(islice(batches, 2))
-    parts = _write_parts(reader.schema, chain(first, batches), as_stream=as_stream)
+    rows = chain(first, batches)
+    if len(first) > 1 and not as_stream and has_dictionaries(reader.schema):
+        rows = _unify_dictionaries(reader.schema, rows)
+    parts = _write_parts(reader.schema, rows, as_stream=as_stream)
     if len(first) <= 1:
         return Response(b"".join(parts), media_type=kind)
     return StreamingResponse(parts, media_type=kind)
+
+
+def _unify_dictionaries(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the batches with one dictionary for each column, as a file needs them.
+
+    The dictionaries are known when the last batch was read, so all are kept in a temporary file until then.
+    """
+    with TemporaryDirectory(prefix="pennon-") as folder:
+        path = f"{folder}/rows"
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        # Everything but the dictionaries and the numbers of their values stays in the file.
+        with pa.memory_map(path) as kept, pa.ipc.open_stream(kept) as stored:
+            yield from stored.read_all().unify_dictionaries().to_batches()
 
 
 def _write_parts(schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, as_stream: bool) -> Iterator[bytes]:
