@@ -15,33 +15,56 @@ from pennon.directory.manifest_tables import trash
 from pennon.directory.markers import claim
 from pennon.directory.problems import Problem
 from pennon.directory.versions import record
-from pennon.identifiers import parent_and_name
+from pennon.identifiers import format_object_id, parent_and_name
 from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.directories import RootListing
     from pennon.directory.manifest import LoadedSnapshot, Row
+    from pennon.directory.markers.claim import StoredMarker
 
 
 def find_problems(catalog: Catalog) -> list[Problem]:
     """Return the entries of the root that cannot be used, sorted. Costs one listing, and one read for each marker."""
     listing = list_root(catalog.store)
-    found = {Problem(shorten_text(name), f"it is left alone: {why}", REMOVE_FIX) for name, why in listing.odd.items()}
-    found |= set(_search_markers(catalog, listing))
-    if catalog.manifest is not None:
-        found |= set(catalog.manifest.read_whole(lambda snapshot: list(_search_rows(snapshot))))
-    return sorted(found, key=lambda problem: (problem.entry, problem.reason))
+    markers = read_markers(catalog, listing)
+    return sort_problems([*find_odd_entries(listing), *find_bad_markers(markers), *find_bad_rows(catalog)])
 
 
-def _search_markers(catalog: Catalog, listing: RootListing) -> Iterator[Problem]:
+def sort_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems by their entries, each of them once."""
+    return sorted(set(problems), key=lambda problem: (problem.entry, problem.reason))
+
+
+def read_markers(catalog: Catalog, listing: RootListing) -> list[StoredMarker]:
+    """Return all markers of a listing that still exist. Costs one read for each."""
     store = catalog.store
-    for stored in store.map(lambda name: claim.read_marker(store, name), sorted(listing.markers)):
-        problem = None if stored is None else claim.problem_of_marker(stored)
+    found = store.map(lambda name: claim.read_marker(store, name), sorted(listing.markers))
+    return [stored for stored in found if stored is not None]
+
+
+def find_odd_entries(listing: RootListing) -> Iterator[Problem]:
+    """Iterate over entries of the root that are neither files nor directories."""
+    for name, why in listing.odd.items():
+        yield Problem(shorten_text(name), f"it is left alone: {why}", REMOVE_FIX)
+
+
+def find_bad_markers(markers: Iterable[StoredMarker]) -> Iterator[Problem]:
+    """Iterate over the markers that cannot be read."""
+    for stored in markers:
+        problem = claim.problem_of_marker(stored)
         if problem is not None:
             yield problem
+
+
+def find_bad_rows(catalog: Catalog) -> list[Problem]:
+    """Return the rows of the manifest that cannot be used."""
+    if catalog.manifest is None:
+        return []
+    return catalog.manifest.read_whole(lambda snapshot: list(_search_rows(snapshot)))
 
 
 def _search_rows(snapshot: LoadedSnapshot) -> Iterator[Problem]:
@@ -71,5 +94,10 @@ def find_row_problem(snapshot: LoadedSnapshot, row: Row) -> Problem | None:
         return Problem(entry, f"its type {row.object_type[:40]!r} is unknown", "upgrade Pennon, or remove the row")
     if not is_live(row.object_id):
         return trash.find_problem(row)
+    parent = parent_and_name(row.object_id)[0]
+    above = snapshot.get(parent) if parent else row
+    if above is None or (parent and above.object_type != NAMESPACE):
+        reason = f"it is in {format_object_id(parent)}, which is not a namespace, so nobody finds it"
+        return Problem(entry, reason, f"create the namespace {format_object_id(parent)}")
     fault = row.metadata_fault
     return Problem(entry, f"its properties cannot be read: {fault}", REPAIR) if fault else None

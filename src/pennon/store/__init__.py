@@ -2,6 +2,7 @@
 
 from pennon.store.protocol import (
     LARGEST_MANIFEST,
+    PROBE_PREFIX,
     Amount,
     Blob,
     FileEntry,
@@ -15,6 +16,7 @@ from pennon.store.root import open_store
 
 __all__ = [
     "LARGEST_MANIFEST",
+    "PROBE_PREFIX",
     "Amount",
     "Blob",
     "FileEntry",

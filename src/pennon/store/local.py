@@ -348,7 +348,7 @@ class LocalStore:
     ) -> Amount:
         """Rename the directory into the trash, which is atomic, and delete it there. A plain file stays."""
         self.delete(*also)
-        self._remove_leftovers()
+        self.remove_leftovers()
         found = root_paths.read_status(self._top, path)
         if found is not None and stat.S_ISLNK(found.st_mode):
             raise root_paths.symlink_error(path)
@@ -362,6 +362,31 @@ class LocalStore:
             except (FileNotFoundError, NotADirectoryError):
                 return Amount()
             return _delete_renamed(trash, doomed)
+
+    def list_leftovers(self) -> list[str]:
+        """Return old entries of the trash, and old temporary files."""
+        return [f"{place}/{name}" for place, _, name, _ in self._walk_leftovers()]
+
+    def remove_leftovers(self) -> None:
+        """Delete old entries of the trash, and old temporary files."""
+        for _, folder, name, is_directory in self._walk_leftovers():
+            # Another process may delete the same entry. The next call deletes what remains.
+            with contextlib.suppress(OSError):
+                root_paths.remove_tree(folder, name) if is_directory else os.unlink(name, dir_fd=folder)
+
+    def _walk_leftovers(self) -> Iterator[tuple[str, int, str, bool]]:
+        """Iterate over what killed processes left: its directory, the directory's descriptor, its name and kind."""
+        before = time.time() - _LEFTOVER_SECONDS
+        for place, prefix in ((TRASH_DIRECTORY, ""), (LOCK_DIRECTORY, _NEW)):
+            with contextlib.suppress(FileNotFoundError), root_paths.hold_directory(self._top, place) as folder:
+                with os.scandir(folder) as entries:
+                    old = [
+                        (entry.name, entry.is_dir(follow_symlinks=False))
+                        for entry in entries
+                        if entry.name.startswith(prefix) and _read_changed(entry) <= before
+                    ]
+                for name, is_directory in old:
+                    yield place, folder, name, is_directory
 
     def copy_tree(self, source: str, target: str) -> list[str]:
         """Create a hard link to each file, or copy it if the disk has no hard links. Symbolic links are left out."""
@@ -429,22 +454,6 @@ class LocalStore:
                 open(os.open(target_name, _WRITE_NEW, 0o666, dir_fd=target_folder), "wb") as copy,
             ):
                 shutil.copyfileobj(source, copy)
-
-    def _remove_leftovers(self) -> None:
-        """Delete files and directories that killed processes left half written or half deleted."""
-        before = time.time() - _LEFTOVER_SECONDS
-        for place, prefix in ((TRASH_DIRECTORY, ""), (LOCK_DIRECTORY, _NEW)):
-            with contextlib.suppress(FileNotFoundError), root_paths.hold_directory(self._top, place) as folder:
-                with os.scandir(folder) as entries:
-                    old = [
-                        (entry.name, entry.is_dir(follow_symlinks=False))
-                        for entry in entries
-                        if entry.name.startswith(prefix) and _read_changed(entry) <= before
-                    ]
-                for name, is_directory in old:
-                    # Another process may delete the same entry. The next call deletes what remains.
-                    with contextlib.suppress(OSError):
-                        root_paths.remove_tree(folder, name) if is_directory else os.unlink(name, dir_fd=folder)
 
     def _write_entry(self, path: str, write: Callable[[int, str], None]) -> None:
         """Write an entry. Creates its directory first, and again if another process removes it as empty."""

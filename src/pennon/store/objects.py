@@ -30,8 +30,16 @@ from pennon.errors import (
     ServiceUnavailableError,
     UnsupportedOperationError,
 )
-from pennon.store.probing import PROBE_PREFIX, find_unkept_condition
-from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseExpiredError, Level, too_large_error
+from pennon.store.protocol import (
+    LARGEST_OBJECT,
+    PROBE_PREFIX,
+    Amount,
+    Blob,
+    FileEntry,
+    LeaseExpiredError,
+    Level,
+    too_large_error,
+)
 from pennon.store.root_paths import check_path
 from pennon.store.turns import open_machine_turns
 
@@ -286,6 +294,13 @@ class ObjectStore:
         with contextlib.suppress(FileNotFoundError, NotFoundError):
             obstore.delete(self._store, key)
 
+    def list_leftovers(self) -> list[str]:
+        """Return nothing: an upload is complete or absent."""
+        return []
+
+    def remove_leftovers(self) -> None:
+        """Do nothing."""
+
     def copy_tree(self, source: str, target: str) -> list[str]:
         """Copy each object within the store. S3 copies at most 5 GB per object."""
         prefix = f"{self._key(source)}/"
@@ -334,6 +349,8 @@ class ObjectStore:
         """Return which condition the store does not support, or an empty text."""
         if self._scheme not in _SIGNED_DELETE_SCHEMES:
             return "it does not accept signed conditional deletion"
+        from pennon.store.probing import find_unkept_condition  # noqa: PLC0415 - only before a purge
+
         return find_unkept_condition(self, f"{PROBE_PREFIX}-{uuid.uuid4().hex}")
 
     def _delete_fenced(self, entries: Sequence[_TaggedObject], deadline: float, so_far: Amount) -> Amount:

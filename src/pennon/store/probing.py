@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pennon.errors import LanceNamespaceError, PermissionDeniedError, UnauthenticatedError, translate_errors
 from pennon.store import root_paths
+from pennon.store.protocol import PROBE_PREFIX
 from pennon.store.root import open_store
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from pennon.store.protocol import Store
 
-PROBE_PREFIX = ".lance-probe"
-"""How the names of all probes in a root begin."""
 TOLERATED_SECONDS = 5.0
 """A difference of clocks up to this is of no consequence."""
 MOST_SECONDS = 30.0

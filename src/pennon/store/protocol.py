@@ -26,6 +26,8 @@ Item = TypeVar("Item")
 
 LARGEST_OBJECT = 16 << 20
 """The largest size, in bytes, of markers, claims and notes. Pennon writes no larger ones."""
+PROBE_PREFIX = ".lance-probe"
+"""How the names of files and directories begin with which clients probe a store. No client takes one for a table."""
 LARGEST_MANIFEST = 2 << 30
 """The largest size, in bytes, of the manifest of one table version, which lists all its files."""
 
@@ -183,6 +185,12 @@ class Store(Protocol):
 
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
         """Delete everything below `path`, its subdirectory `first` before the rest, then the objects in `also`."""
+
+    def list_leftovers(self) -> list[str]:
+        """Return the paths of what killed processes left half written or half deleted. Object stores have none."""
+
+    def remove_leftovers(self) -> None:
+        """Delete what killed processes left half written or half deleted."""
 
     def copy_tree(self, source: str, target: str) -> list[str]:
         """Copy everything below `source` to the same names below `target`, and return the paths of the copies.

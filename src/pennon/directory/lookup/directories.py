@@ -17,7 +17,7 @@ from pennon.directory.markers.marker import REVIVING, is_claim_size
 from pennon.directory.problems import Problem, warn_once
 from pennon.errors import UnusableEntryError
 from pennon.identifiers import find_name_fault
-from pennon.store import call_together
+from pennon.store import PROBE_PREFIX, call_together
 from pennon.table import naming
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class RootListing:
     empty: frozenset[str]
     odd: Mapping[str, str]
     """Entries that are neither files nor directories, with the reason: links, pipes, names that are not UTF-8."""
+    subdirectories: frozenset[str] = frozenset()
+    """The names of all directories in the root, as they are."""
+    probes: frozenset[str] = frozenset()
+    """Files and directories with which clients probe the store; a client that was killed has left them."""
 
     def visible_tables(self) -> list[str]:
         """Return the names of the visible root tables, sorted. Directories with invalid names are not tables."""
@@ -81,6 +85,7 @@ def list_root(store: Store) -> RootListing:
     empty = store.find_empty_tables(tables, subdirectories=len(level.directories))
     markers: dict[str, FileEntry] = {}
     deregistered, declared, plain = set(), set(), set()
+    probes = {name for name in level.directories if name.startswith(PROBE_PREFIX)}
     for file in level.files:
         if file.name.endswith(layout.DELETED_SUFFIX):
             if claim.hides(file.size):
@@ -91,6 +96,8 @@ def list_root(store: Store) -> RootListing:
             declared.add(file.name.removesuffix(layout.DECLARED_SUFFIX))
         elif (name := layout.root_table_name(file.name)) is not None:
             plain.add(name)
+        elif file.name.startswith(PROBE_PREFIX):
+            probes.add(file.name)
     directories = _table_names([entry for entry in tables if entry not in empty] if empty else tables)
     claimed = [name for name, marker in markers.items() if name in directories and is_claim_size(marker.size)]
     for directory in store.map(lambda name: look_if_usable(store, layout.root_table(name), name=name), claimed):
@@ -104,6 +111,8 @@ def list_root(store: Store) -> RootListing:
         frozenset(plain),
         empty=_table_names(empty),
         odd={entry.name: entry.reason for entry in level.unusable},
+        subdirectories=frozenset(level.directories),
+        probes=frozenset(probes),
     )
 
 
