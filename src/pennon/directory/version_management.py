@@ -54,13 +54,15 @@ def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | 
 def disable(catalog: Catalog) -> ManagementReport:
     """Turn version management off. All versions are finished first, so that none is lost."""
     manifest = catalog.require_manifest("disable_table_version_management")
-    managed.finish(catalog, manifest.read_whole(_list_unfinished), tidy=True)
+    managed.finish(catalog, manifest.read_whole(list_unfinished_versions), tidy=True)
     manifest.update_metadata(flags.version_management(manifest.read(lambda snapshot: snapshot.metadata), on=False))
     tables = manifest.read_whole(lambda snapshot: len(snapshot.versioned_tables()))
     removed = 0
     while manifest.read_whole(lambda snapshot: snapshot.versioned_tables()):
         # A writer that has not seen the change may have added a version since. One that cannot be finished goes too.
-        tried = {record.path for record in managed.finish(catalog, manifest.read_whole(_list_unfinished), tidy=True)}
+        tried = {
+            record.path for record in managed.finish(catalog, manifest.read_whole(list_unfinished_versions), tidy=True)
+        }
         removed += manifest.mutate(lambda draft, tried=tried: _remove_some(draft, tried))  # type: ignore[misc]
     return ManagementReport(tables, removed)
 
@@ -99,7 +101,8 @@ def _list_tables(snapshot: LoadedSnapshot) -> list[ManagedTable]:
     return [table for table in tables if table is not None]
 
 
-def _list_unfinished(snapshot: LoadedSnapshot) -> list[tuple[ManagedTable, VersionRecord]]:
+def list_unfinished_versions(snapshot: LoadedSnapshot) -> list[tuple[ManagedTable, VersionRecord]]:
+    """Return the versions that are committed and whose manifests are not copied to their final names yet."""
     tables = [_find_table(snapshot, key) for key in snapshot.versioned_tables()]
     return [pair for table in tables if table is not None for pair in version_rows.list_unfinished(snapshot, table)]
 

@@ -107,6 +107,24 @@ def purge_these(
     return _run(catalog, tables, dry_run=dry_run, force=force, progress=progress)
 
 
+def list_begun(catalog: Catalog) -> list[trash.TrashEntry]:
+    """Return the objects in the trash whose purge has begun: it is running, or was interrupted."""
+    if catalog.manifest is None:
+        return []
+    entries: list[trash.TrashEntry] = catalog.manifest.read(trash.list_entries)
+    return [entry for entry in entries if entry.state == trash.PURGING]
+
+
+def finish_begun(catalog: Catalog) -> list[LanceNamespaceError]:
+    """Finish the purges that have begun, and return why some could not be finished."""
+    begun = list_begun(catalog)
+    errors: list[LanceNamespaceError] = []
+    for start in range(0, len(begun), _BATCH):
+        outcomes = purge_entries(catalog, begun[start : start + _BATCH], force=True)
+        errors += [one for one in outcomes if isinstance(one, LanceNamespaceError)]
+    return errors
+
+
 def _run(
     catalog: Catalog,
     tables: Sequence[DroppedTable],

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from pennon.directory.manifest.row import Row
     from pennon.directory.manifest.snapshot import Snapshot
     from pennon.directory.manifest.staged_commit import StagedCommit
+    from pennon.directory.manifest.upkeep import UpkeepState
     from pennon.store import Store
     from pennon.store.turn_offers import FoundOffer, PostedOffer
 
@@ -245,6 +246,17 @@ class Manifest:
                 self._updated_version = updated.version
                 return
             attempt += 1
+
+    def find_upkeep(self) -> UpkeepState | None:
+        """Return what upkeep has to do, or None if there is no manifest. Costs a few requests."""
+        if not self.read(lambda snapshot: snapshot.version):
+            return None
+        return self._upkeep.find_state()
+
+    def run_upkeep(self) -> None:
+        """Remove old versions and build indexes now. It loses nothing beside writers."""
+        self.require_writable()
+        self._upkeep.run()
 
     def close(self) -> None:
         """Finish upkeep and release the table."""

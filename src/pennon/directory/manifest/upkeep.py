@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
@@ -28,7 +29,7 @@ from pennon.errors import is_commit_conflict, is_not_found
 from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from threading import Thread
 
@@ -38,6 +39,8 @@ KEPT_VERSIONS = 24
 SHARED_RETENTION_SECONDS = 7 * 24 * 3600.0
 VERSIONS_PER_ROUND = 16
 OVERDUE_VERSIONS = 64
+FEW_ROWS = 2_000
+"""Manifests with more rows are queried by their indexes, and need them."""
 _UNINDEXED_SHARE = 0.2
 _UNINDEXED_ROWS = 128
 """So few new rows are found without an index as fast as with it."""
@@ -47,6 +50,32 @@ _INDEXES: tuple[tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"], str], ...] 
     ("base_objects", "LABEL_LIST", "base_objects_label_list"),
 )
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class UpkeepState:
+    """What the upkeep of a manifest has to do."""
+
+    versions: int
+    """How many versions have files."""
+    removable: int
+    """How many of them a round would remove."""
+    missing_indexes: tuple[str, ...]
+    rows: int
+    unindexed_rows: int
+    fragments: int
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if no process has run a round for long, or a round would build an index. Small manifests need none."""
+        return self.removable > OVERDUE_VERSIONS or (
+            bool(self.rows) and self.rows > FEW_ROWS and bool(self.missing_indexes or self.is_unindexed)
+        )
+
+    @property
+    def is_unindexed(self) -> bool:
+        """True if so many rows are not indexed that a round would index them."""
+        return self.unindexed_rows > max(_UNINDEXED_ROWS, _UNINDEXED_SHARE * self.rows)
 
 
 class Upkeep:
@@ -94,6 +123,23 @@ class Upkeep:
         with self._lock:
             return self._is_committing or all(version in self._own_versions for version in range(first, last + 1))
 
+    def find_state(self) -> UpkeepState:
+        """Return what there is to do. The manifest must exist."""
+        found = history.list_versions(self._store)
+        dataset = self._open()
+        removable = self._choose_removable(found, is_shared=dataset.metadata.get(flags.SHARED) == "true")
+        present, total, unindexed = _measure_indexes(dataset)
+        missing = tuple(name for _, _, name in _INDEXES if name not in present)
+        return UpkeepState(len(found), len(removable), missing, total, unindexed, len(dataset.get_fragments()))
+
+    def run(self) -> None:
+        """Run a round now. Raises the error of a step that fails; a conflict with another client is none."""
+        try:
+            self._run_steps()
+        except (OSError, ValueError, RuntimeError) as error:
+            if not is_commit_conflict(error) and not is_not_found(error):
+                raise
+
     def close(self) -> None:
         """Finish the round that is due, and start no more."""
         with self._lock:
@@ -118,11 +164,7 @@ class Upkeep:
         try:
             if only_if_neglected and len(history.list_versions(self._store)) < OVERDUE_VERSIONS:
                 return  # other processes run the rounds
-            # Removing versions also deletes files behind links.
-            self._store.resolve(layout.MANIFEST, deeply=True)
-            dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
-            self._remove_old_versions(dataset)
-            update_indexes(dataset, self._recorded)
+            self._run_steps()
             counters.UPKEEP_ROUNDS.add("done")
         except background.ProcessEndingError:
             raise
@@ -133,6 +175,13 @@ class Upkeep:
             else:
                 counters.UPKEEP_ROUNDS.add("failed")
                 _log.warning("upkeep of %s failed and will be tried again", self._location, exc_info=True)
+
+    def _run_steps(self) -> None:
+        # Removing versions also deletes files behind links.
+        self._store.resolve(layout.MANIFEST, deeply=True)
+        dataset = self._open()
+        self._remove_old_versions(dataset)
+        update_indexes(dataset, self._recorded)
 
     @contextmanager
     def _recorded(self, dataset: lance.LanceDataset) -> Iterator[None]:
@@ -148,17 +197,27 @@ class Upkeep:
                 oldest = dataset.version - KEPT_VERSIONS
                 self._own_versions = {version for version in self._own_versions if version > oldest} | {dataset.version}
 
+    def _open(self) -> lance.LanceDataset:
+        return lance.dataset(self._location, storage_options=self._store.storage_options or None)
+
+    def _choose_removable(self, found: Mapping[int, float], *, is_shared: bool) -> list[int]:
+        """Return the versions that are old enough to be removed."""
+        kept = sorted(found)[-KEPT_VERSIONS:]
+        removable = [version for version in found if version < kept[0]] if kept else []
+        if not is_shared or not removable:
+            return removable
+        now = max(found.values())
+        return [version for version in removable if now - found[version] > SHARED_RETENTION_SECONDS]
+
     def _remove_old_versions(self, dataset: lance.LanceDataset) -> None:
         """Remove old versions, with the files that only they use."""
         background.raise_if_ending()
         found = history.list_versions(self._store)
-        kept = sorted(found)[-KEPT_VERSIONS:]
-        removable = [version for version in found if version < kept[0]]
+        removable = self._choose_removable(found, is_shared=False)
         if not removable:
             return
-        if self._is_shared(dataset, found):
-            now = max(found.values())
-            removable = [version for version in removable if now - found[version] > SHARED_RETENTION_SECONDS]
+        kept = sorted(found)[-KEPT_VERSIONS:]
+        removable = self._choose_removable(found, is_shared=self._is_shared(dataset, found))
         with self._lock:
             self._authors = {version: ours for version, ours in self._authors.items() if version >= kept[0]}
         if removable:
@@ -208,10 +267,7 @@ def update_indexes(
     Each commit is made in a block of `recorded`.
     """
     background.raise_if_ending()
-    present = {
-        index.name: {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}
-        for index in dataset.describe_indices()
-    }
+    present, total, unindexed = _measure_indexes(dataset)
     if not dataset.get_fragments():
         return
     for column, kind, name in _INDEXES:
@@ -220,11 +276,20 @@ def update_indexes(
                 dataset.create_scalar_index(column, kind, name=name, replace=True)
     if len(present) < len(_INDEXES):
         return
+    if unindexed > max(_UNINDEXED_ROWS, _UNINDEXED_SHARE * total):
+        with recorded(dataset):
+            dataset.optimize.optimize_indices()
+
+
+def _measure_indexes(dataset: lance.LanceDataset) -> tuple[set[str], int, int]:
+    """Return the names of the indexes, the number of rows, and how many rows an index does not cover."""
+    present = {
+        index.name: {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}
+        for index in dataset.describe_indices()
+    }
     total = unindexed = 0
     for fragment in dataset.get_fragments():
         total += fragment.physical_rows
         if any(fragment.fragment_id not in covered for covered in present.values()):
             unindexed += fragment.physical_rows
-    if unindexed > max(_UNINDEXED_ROWS, _UNINDEXED_SHARE * total):
-        with recorded(dataset):
-            dataset.optimize.optimize_indices()
+    return set(present), total, unindexed
