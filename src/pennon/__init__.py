@@ -24,19 +24,23 @@ if TYPE_CHECKING:
     )
     from pennon.connection import connect
     from pennon.directory import DirectoryNamespace
-    from pennon.directory.problems import Problem
     from pennon.iceberg import IcebergNamespace
     from pennon.rest import RestNamespace
     from pennon.results import (
+        DoctorCheck,
+        DoctorReport,
         DroppedTable,
+        Finding,
         KeptTable,
         ManagementReport,
         MarkerReport,
         MigratedTable,
         MigrationReport,
+        Problem,
         PurgedTable,
         PurgeReport,
         SkippedEntry,
+        StorePromise,
         TableStatus,
         TableStatusReport,
     )
@@ -46,7 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DirectoryNamespace",
+    "DoctorCheck",
+    "DoctorReport",
     "DroppedTable",
+    "Finding",
     "IcebergNamespace",
     "KeptTable",
     "LakeCatalog",
@@ -63,6 +70,7 @@ __all__ = [
     "RestNamespace",
     "RowChanges",
     "SkippedEntry",
+    "StorePromise",
     "TableCommit",
     "TableSearch",
     "TableStatus",
@@ -82,7 +90,6 @@ _HOMES = {
     "LakeTable": "pennon.api",
     "LakeTransaction": "pennon.api",
     "NewTable": "pennon.table_commits",
-    "Problem": "pennon.directory.problems",
     "RestNamespace": "pennon.rest",
     "RowChanges": "pennon.api",
     "TableCommit": "pennon.table_commits",

@@ -139,3 +139,82 @@ class MarkerReport:
     declared: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     """Tables whose marker in the root was out of date and was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One entry of the root that is skipped, with the reason and how to fix it."""
+
+    entry: str
+    reason: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that `LakeCatalog.doctor` found."""
+
+    severity: str
+    """`error`: something does not work. `warning`: something is left over or due. `note`: nothing has to be done."""
+    subject: str
+    """What it is about: the address of a table, a path in the root, or a promise of the store."""
+    problem: str
+    advice: str
+    """What to do."""
+    command: str | None = None
+    """A command that does it, where there is one."""
+    fixable: bool = False
+    """Whether `fix=True` repairs it."""
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One check of a catalog."""
+
+    name: str
+    title: str
+    findings: list[Finding] = field(default_factory=list)
+    """What was found. After a repair, what remains."""
+    repaired: list[Finding] = field(default_factory=list)
+    """What was found and is repaired."""
+    skipped: str | None = None
+    """Why the check was not made, or None if it was."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class StorePromise:
+    """Something that a store has to do for Pennon, and whether it does."""
+
+    name: str
+    needed_for: str
+    kept: bool
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """The checks of a catalog, with what they found."""
+
+    catalog: str
+    fix: bool
+    """Whether it was to be repaired."""
+    checks: list[DoctorCheck] = field(default_factory=list)
+    figures: dict[str, str | float | int] = field(default_factory=dict)
+    """What was measured, such as `round_trip_ms` and `clock_ahead_seconds`."""
+    promises: list[StorePromise] = field(default_factory=list)
+    """What the probe of the store has shown. Empty if the store was not probed."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Everything that was found and is not repaired."""
+        return [finding for check in self.checks for finding in check.findings]
+
+    @property
+    def repaired(self) -> list[Finding]:
+        """Everything that was repaired."""
+        return [finding for check in self.checks for finding in check.repaired]
+
+    @property
+    def is_healthy(self) -> bool:
+        """True if there are no errors and no warnings. Notes do not count."""
+        return all(finding.severity == "note" for finding in self.findings)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pennon.api.rows import Rows
     from pennon.connection import AnyNamespace
     from pennon.results import (
+        DoctorReport,
         DroppedTable,
         ManagementReport,
         MarkerReport,
@@ -434,6 +435,33 @@ class LakeCatalog:
             is_here = isinstance(self._namespace, CatalogNamespace)
             report = enable(lambda _done, _total: advance(1)) if is_here else enable()
         return cast("ManagementReport", report)
+
+    def doctor(
+        self,
+        *,
+        fix: bool = False,
+        deep: bool = False,
+        probe: bool = True,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> DoctorReport:
+        """Examine the catalog: its store, manifest, markers, trash, directories and versions, or its server.
+
+        The report lists what is wrong and what to do. What `fix` repairs was recorded as begun by a client: purges,
+        creations, versions, deletions; no data is deleted that a table may need, and data without a row is kept.
+
+        Args:
+            fix: Repair what is provably safe. The report then has what was repaired, and what remains.
+            deep: Open every table too, and list more than one page of the store. Takes requests for each table.
+            probe: Write objects below the directory `.lance-probe-...` of the root to see which promises the store
+                keeps, and delete them.
+            progress: Called with the title of each check before it runs, and the number of all checks.
+        """
+        from pennon.doctor.examination import examine
+
+        if progress is not None:
+            return examine(self._namespace, fix=fix, deep=deep, probe=probe, report=progress)
+        with show_progress("examining", wanted=self._progress) as advance:
+            return examine(self._namespace, fix=fix, deep=deep, probe=probe, report=lambda title, _: advance(1, title))
 
     # Showing
 

@@ -52,6 +52,7 @@ COMMANDS = (
     SubCommand("undrop", "pennon.cli.trash", "Restore a dropped table or namespace."),
     SubCommand("trash", "pennon.cli.trash", "List dropped tables and namespaces."),
     SubCommand("purge", "pennon.cli.trash", "Delete dropped tables permanently."),
+    SubCommand("doctor", "pennon.cli.doctor", "Examine a catalog and its store, say what to do, and repair it."),
     SubCommand("migrate", "pennon.cli.catalog", "Add root tables to the manifest (V1 to V2)."),
     SubCommand("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
     SubCommand("serve", "pennon.cli.serve", "Serve the catalog to Lance and Iceberg clients.", extra="server"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pennon.api import LakeCatalog
     from pennon.directory.catalog import Catalog
-    from pennon.directory.problems import Problem
+    from pennon.results import Problem
 
 
 @dataclass(frozen=True)

@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from lance_namespace_urllib3_client.models.table_version import TableVersion
     from lance_namespace_urllib3_client.models.version_range import VersionRange
 
-    from pennon.directory.problems import Problem
     from pennon.results import (
         DroppedTable,
         ManagementReport,
         MarkerReport,
         MigrationReport,
+        Problem,
         PurgedTable,
         PurgeReport,
         TableStatusReport,

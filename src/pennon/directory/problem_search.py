@@ -13,9 +13,9 @@ from pennon.directory.manifest import NAMESPACE, TABLE, TABLE_VERSION, is_live
 from pennon.directory.manifest.skipped import REPAIR, create_location_problem, find_skipped_rows, shorten_id
 from pennon.directory.manifest_tables import trash
 from pennon.directory.markers import claim
-from pennon.directory.problems import Problem
 from pennon.directory.versions import record
 from pennon.identifiers import format_object_id, parent_and_name
+from pennon.results import Problem
 from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pennon.directory.lookup.directories import RootListing
     from pennon.directory.manifest import LoadedSnapshot, Row
     from pennon.directory.markers.claim import StoredMarker
+
+CREATE_NAMESPACE = "create the namespace"
 
 
 def find_problems(catalog: Catalog) -> list[Problem]:
@@ -98,6 +100,6 @@ def find_row_problem(snapshot: LoadedSnapshot, row: Row) -> Problem | None:
     above = snapshot.get(parent) if parent else row
     if above is None or (parent and above.object_type != NAMESPACE):
         reason = f"it is in {format_object_id(parent)}, which is not a namespace, so nobody finds it"
-        return Problem(entry, reason, f"create the namespace {format_object_id(parent)}")
+        return Problem(entry, reason, f"{CREATE_NAMESPACE} {format_object_id(parent)}")
     fault = row.metadata_fault
     return Problem(entry, f"its properties cannot be read: {fault}", REPAIR) if fault else None

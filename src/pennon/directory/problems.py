@@ -1,25 +1,19 @@
-"""Entries of the root that cannot be used. They are skipped, kept and reported."""
+"""Warnings of entries of the root that cannot be used. They are skipped, kept and reported."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pennon.results import Problem
 
 _log = logging.getLogger(__name__)
 _MAX_WARNINGS = 10_000
 _MAX_CHARACTERS = 300
 _lock = Lock()
 _warned: set[tuple[str, str, str]] = set()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One entry of the root that is skipped, with the reason and how to fix it."""
-
-    entry: str
-    reason: str
-    fix: str
 
 
 def warn_once(problem: Problem, root: str) -> None:

@@ -79,6 +79,11 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
         settings = self._settings
         return f"IcebergNamespace(uri={settings.uri!r}, warehouse={settings.warehouse!r}, root={settings.root!r})"
 
+    @property
+    def catalog(self) -> Catalog:
+        """The open catalog: the server and the stores."""
+        return self._catalog
+
     def _open_catalog(self) -> Catalog:
         return Catalog(self._settings, RestCatalog(self._settings), self._places)
 

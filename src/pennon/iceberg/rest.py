@@ -124,6 +124,11 @@ class RestCatalog:
         """Return the server's configuration: its defaults, with its overrides on top."""
         return self._configured().properties
 
+    @property
+    def lists_endpoints(self) -> bool:
+        """Return True if the server says which endpoints it has."""
+        return self._configured().endpoints is not None
+
     def offers(self, route: Route) -> bool:
         """Return True if the server lists a route, or lists no routes at all."""
         endpoints = self._configured().endpoints

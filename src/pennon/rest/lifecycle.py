@@ -19,6 +19,7 @@ from pennon.results import (
     ManagementReport,
     MarkerReport,
     MigrationReport,
+    Problem,
     PurgedTable,
     PurgeReport,
     TableStatusReport,
@@ -60,6 +61,11 @@ class _RestoredTables:
 class _DroppedPage:
     tables: list[DroppedTable]
     page_token: str | None = None
+
+
+@dataclass(frozen=True)
+class _Problems:
+    problems: list[Problem]
 
 
 @dataclass(frozen=True)
@@ -290,6 +296,13 @@ class TableLifecycle(sdk.LanceNamespace):
         """Stop managing versions. Afterwards, the files of each table decide about its versions."""
         path, body = "version-management", {"enabled": False}
         return self._change("disable_table_version_management", path, (), body, ManagementReport)
+
+    def list_problems(self) -> list[Problem]:
+        """List the entries of the server's root that cannot be used and are skipped, each with the reason and the fix.
+
+        Raises PermissionDeniedError without the right to administer the catalog.
+        """
+        return self._read("list_problems", "problems", (), {}, _Problems).problems
 
     def _read(self, operation: str, path: str, identifier: Identifier, query: Mapping[str, Any], answer: type[T]) -> T:
         parameters = {

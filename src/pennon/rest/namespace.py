@@ -13,7 +13,7 @@ from pennon.rest import routes
 from pennon.rest.contents import TableContents
 from pennon.rest.lifecycle import TableLifecycle
 from pennon.rest.rows import make_body
-from pennon.rest.server import RestServer
+from pennon.rest.server import RestServer, ServerDescription
 from pennon.rest.settings import RestSettings
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class RestNamespace(TableContents, TableLifecycle):
     def storage_options(self) -> dict[str, str]:
         """The options of the object store among the properties. They may contain secrets."""
         return dict(self._settings.storage_options)
+
+    def describe_server(self) -> ServerDescription:
+        """Return what the server says of itself, and how fast it answers."""
+        return self._server.describe()
 
     def __repr__(self) -> str:
         """Return the server, without secrets."""

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from dataclasses import dataclass
+from email.utils import mktime_tz, parsedate_tz
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ValidationError
 
-from pennon.errors import InvalidInputError, LanceNamespaceError, ServiceUnavailableError
+from pennon.errors import (
+    InternalError,
+    InvalidInputError,
+    LanceNamespaceError,
+    ServiceUnavailableError,
+    UnsupportedOperationError,
+)
 from pennon.http_transport import Answer, BadAnswerError, Transport
 from pennon.identifiers import format_identifier
 from pennon.rest import failures
@@ -36,6 +44,21 @@ _NOT_IN_BODY = {"identity"}
 _OURS = {"content-length", "content-type", "host", "transfer-encoding", "idempotency-key", "connection"}
 """Headers that a context cannot set."""
 _BUSY = frozenset({429, 503})
+_LONGEST_VERSION = 40
+
+
+@dataclass(frozen=True)
+class ServerDescription:
+    """What a server says of itself."""
+
+    version: str | None
+    """The version of Pennon, or None if it is another server."""
+    recognizes_repetitions: bool
+    """Whether it recognizes requests that are sent again."""
+    seconds: float
+    """How long the answer took."""
+    clock_ahead_seconds: float | None
+    """How far its clock is ahead of this machine's, or None if it shows none."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +172,35 @@ class RestServer:
         if not answer.is_success:
             raise failures.parse_error(answer, what=what, subject=subject, settings=self.settings, changes=changes)
         return answer
+
+    def describe(self) -> ServerDescription:
+        """Return what the server says of itself, by one request."""
+        what = f"what the server {self.settings.uri} is"
+        started, before = time.monotonic(), time.time()
+        try:
+            answer = self.exchange("GET", "pennon", {}, {"Accept": JSON}, None, what=what, subject=what, changes=False)
+        except (UnsupportedOperationError, InvalidInputError, InternalError):
+            # Other servers do not have this route.
+            return ServerDescription(
+                None, recognizes_repetitions=False, seconds=time.monotonic() - started, clock_ahead_seconds=None
+            )
+        seconds, after = time.monotonic() - started, time.time()
+        try:
+            content = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            content = None
+        fields = content if isinstance(content, dict) else {}
+        version = fields.get("version")
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        dated = parsedate_tz(headers.get("date") or "")
+        shown = None if dated is None else float(mktime_tz(dated))
+        ahead = None if shown is None else shown - after if shown > after else min(shown + 1 - before, 0.0)
+        return ServerDescription(
+            version[:_LONGEST_VERSION] if isinstance(version, str) else None,
+            fields.get("idempotency_keys") is True,
+            seconds,
+            ahead,
+        )
 
     def _credentials(self) -> dict[str, str]:
         token = {} if self.settings.token is None else {"Authorization": f"Bearer {self.settings.token}"}

@@ -53,17 +53,17 @@ class Promise:
     """How bad it is if it is not kept."""
 
 
-WRITING = Promise("writing", "every change; reading works without it", "warning")
+WRITING = Promise("writing", "every change, while reading works without it", "warning")
 READ_AFTER_WRITE = Promise("read after write", "every read of markers and of the manifest")
-PUT_IF_ABSENT = Promise("put-if-absent", "commits: exactly one client creates a version")
-COMPARE_AND_SWAP = Promise("compare-and-swap", "claims on root tables: drop, restore, purge")
+PUT_IF_ABSENT = Promise("put-if-absent", "commits, of which exactly one creates a version")
+COMPARE_AND_SWAP = Promise("compare-and-swap", "claims on root tables by drop, restore and purge")
 CONDITIONAL_DELETION = Promise(
-    "conditional deletion", "purges of root tables; other tables can be purged without it", "warning"
+    "conditional deletion", "purges of root tables, while others can be purged without it", "warning"
 )
 RACES = Promise("concurrent writes", "commits of several clients at the same time")
 LISTING = Promise("listing", "finding root tables, and the latest version of the manifest")
 PAGES = Promise("listing in pages", "roots with more than 1,000 entries")
-COPYING = Promise("copying", "adopting written tables; declaring over a dropped table")
+COPYING = Promise("copying", "adopting written tables, and declaring over a dropped one")
 DELETION = Promise("deletion", "purges")
 CLOCK = Promise("clock", "leases of claims, retentions, signed requests", "warning")
 FAR_CLOCK = Promise(CLOCK.name, CLOCK.needed_for)

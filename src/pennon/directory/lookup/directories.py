@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout
 from pennon.directory.markers import claim
 from pennon.directory.markers.marker import REVIVING, is_claim_size
-from pennon.directory.problems import Problem, warn_once
+from pennon.directory.problems import warn_once
 from pennon.errors import UnusableEntryError
 from pennon.identifiers import find_name_fault
+from pennon.results import Problem
 from pennon.store import PROBE_PREFIX, call_together
 from pennon.table import naming
 

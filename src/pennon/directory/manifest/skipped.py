@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.problems import Problem
+from pennon.results import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

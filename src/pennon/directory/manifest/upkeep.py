@@ -68,9 +68,8 @@ class UpkeepState:
     @property
     def is_overdue(self) -> bool:
         """True if no process has run a round for long, or a round would build an index. Small manifests need none."""
-        return self.removable > OVERDUE_VERSIONS or (
-            bool(self.rows) and self.rows > FEW_ROWS and bool(self.missing_indexes or self.is_unindexed)
-        )
+        needs_index = self.rows > FEW_ROWS and (bool(self.missing_indexes) or self.is_unindexed)
+        return self.removable > OVERDUE_VERSIONS or needs_index
 
     @property
     def is_unindexed(self) -> bool:

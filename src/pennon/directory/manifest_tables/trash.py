@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from pennon.directory.clock import now_ms
 from pennon.directory.manifest import TRASH, is_live
 from pennon.directory.manifest.skipped import REPAIR, shorten_id
-from pennon.directory.problems import Problem
 from pennon.directory.retention import DELETED_AT, FIX, TTL, parse_retention
 from pennon.identifiers import DELIMITER, Identifier, find_name_fault, object_id, split_object_id
+from pennon.results import Problem
 
 if TYPE_CHECKING:
     from pennon.directory.manifest import Draft, Row, Snapshot

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout, retention
 from pennon.directory.clock import now_ms
 from pennon.directory.markers.marker import DELETED, LEASE_SECONDS, UNREADABLE, Marker, parse_marker, unreadable_marker
-from pennon.directory.problems import Problem, warn_once
+from pennon.directory.problems import warn_once
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
     LanceNamespaceError,
     UnusableEntryError,
 )
+from pennon.results import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

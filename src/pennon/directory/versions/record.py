@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from pennon.directory.manifest import TABLE_VERSION, Row, is_version, version_key
 from pennon.directory.manifest.skipped import shorten_id
-from pennon.directory.problems import Problem
 from pennon.identifiers import parent_and_name
+from pennon.results import Problem
 from pennon.store.root_paths import shorten_text
 from pennon.stored_json import UnreadableJsonError, parse_digits, parse_stored_object
 from pennon.table import naming

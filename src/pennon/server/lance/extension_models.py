@@ -7,8 +7,7 @@ from datetime import datetime
 from lance_namespace_urllib3_client.models.create_table_version_entry import CreateTableVersionEntry
 from pydantic import BaseModel, ConfigDict, Field
 
-from pennon.directory.problems import Problem
-from pennon.results import DroppedTable
+from pennon.results import DroppedTable, Problem
 
 
 class Model(BaseModel):

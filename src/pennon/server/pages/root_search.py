@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.problems import Problem
     from pennon.identifiers import Identifier
+    from pennon.results import Problem
 
 T = TypeVar("T")
 MOST_KEPT = 200

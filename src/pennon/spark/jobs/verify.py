@@ -272,17 +272,14 @@ def _compare_with_rows(
     """Return the faults, and the counts of the result, of comparing a table's version rows with its files."""
     if rows is None:
         return [], {}
+    from pennon.directory.versions.file_comparison import compare_with_files
+
     prefix = f"{table_files.VERSIONS}/"
     named = {path.removeprefix(prefix): file for path, file in listed.items() if path.startswith(prefix)}
     files = {parsed[0]: file for name, file in named.items() if (parsed := naming.parse_name(name)) is not None}
-    without_file = [version for version, row in rows.items() if version not in files and not row.is_unfinished]
-    newest = max(rows, default=0)
-    faults = [f"version {newest}, the latest according to its row, has no file"] if newest in without_file else []
-    for version in sorted(rows.keys() & files.keys()):
-        size, recorded = files[version].size, rows[version].size
-        if recorded is not None and recorded != size:
-            faults.append(f"version {version} has {size} bytes, but its row records {recorded}")
-    return faults, {"rows_without_file": len(without_file), "files_without_row": len(files.keys() - rows.keys())}
+    found = compare_with_files(rows, {version: file.size for version, file in files.items()})
+    figures = {"rows_without_file": len(found.without_file), "files_without_row": len(found.without_row)}
+    return found.faults, figures
 
 
 def _delete_orphans(store: Store, paths: Sequence[str]) -> None:
