@@ -44,7 +44,7 @@ def sort_problems(problems: Iterable[Problem]) -> list[Problem]:
 def read_markers(catalog: Catalog, listing: RootListing) -> list[StoredMarker]:
     """Return all markers of a listing that still exist. Costs one read for each."""
     store = catalog.store
-    found = store.map(lambda name: claim.read_marker(store, name), sorted(listing.markers))
+    found = store.map(lambda name: claim.read_marker(store, name), sorted({*listing.markers, *listing.abandoned}))
     return [stored for stored in found if stored is not None]
 
 

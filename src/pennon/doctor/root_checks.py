@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lance
@@ -27,7 +28,7 @@ from pennon.directory.versions import file_comparison, managed
 from pennon.doctor import store_checks, table_checks
 from pennon.doctor.checking import ERROR, NOTE, WARNING, Check, SkippedCheckError
 from pennon.doctor.store_checks import Measurements
-from pennon.errors import LanceNamespaceError, translate_errors
+from pennon.errors import InvalidInputError, LanceNamespaceError, translate_errors
 from pennon.identifiers import DELIMITER, find_name_fault, parent_and_name, split_object_id
 from pennon.results import Finding
 from pennon.store.probing import MOST_SECONDS
@@ -103,6 +104,9 @@ class RootExamination:
 
 def find_root_faults(root: RootExamination) -> Iterator[Finding]:
     """List the root, and find whether it holds a catalog of another mode."""
+    store = root.catalog.store
+    if store.is_local and not Path(store.identity()).is_dir():
+        raise InvalidInputError(f"there is no directory {store.identity()!r}")
     listing, settings = root.listing, root.catalog.settings
     root.measured.figures["directories"] = len(listing.subdirectories)
     has_manifest = layout.MANIFEST in listing.subdirectories

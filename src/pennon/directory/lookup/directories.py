@@ -46,6 +46,8 @@ class RootListing:
     """The names of all directories in the root, as they are."""
     probes: frozenset[str] = frozenset()
     """Files and directories with which clients probe the store; a client that was killed has left them."""
+    abandoned: frozenset[str] = frozenset()
+    """Root tables beside which a dead creator has left its marker, which hides nothing."""
 
     def visible_tables(self) -> list[str]:
         """Return the names of the visible root tables, sorted. Directories with invalid names are not tables."""
@@ -100,10 +102,13 @@ def list_root(store: Store) -> RootListing:
         elif file.name.startswith(PROBE_PREFIX):
             probes.add(file.name)
     directories = _table_names([entry for entry in tables if entry not in empty] if empty else tables)
+    abandoned: set[str] = set()
     claimed = [name for name, marker in markers.items() if name in directories and is_claim_size(marker.size)]
     for directory in store.map(lambda name: look_if_usable(store, layout.root_table(name), name=name), claimed):
         if directory is not None and not directory.hidden:
-            del markers[str(layout.root_table_name(directory.location))]
+            abandoned.add(str(layout.root_table_name(directory.location)))
+    for name in abandoned:
+        del markers[name]
     return RootListing(
         directories,
         markers,
@@ -114,6 +119,7 @@ def list_root(store: Store) -> RootListing:
         odd={entry.name: entry.reason for entry in level.unusable},
         subdirectories=frozenset(level.directories),
         probes=frozenset(probes),
+        abandoned=frozenset(abandoned),
     )
 
 
