@@ -18,7 +18,10 @@ from tests.support import create_table, drop_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = [
+    pennon.DoctorCheck,
+    pennon.DoctorReport,
     pennon.DroppedTable,
+    pennon.Finding,
     pennon.KeptTable,
     pennon.ManagementReport,
     pennon.MarkerReport,
@@ -28,6 +31,7 @@ RESULTS = [
     pennon.PurgeReport,
     pennon.PurgedTable,
     pennon.SkippedEntry,
+    pennon.StorePromise,
     pennon.TableStatusReport,
 ]
 STABLE = {

@@ -102,11 +102,7 @@ def list_root(store: Store) -> RootListing:
         elif file.name.startswith(PROBE_PREFIX):
             probes.add(file.name)
     directories = _table_names([entry for entry in tables if entry not in empty] if empty else tables)
-    abandoned: set[str] = set()
-    claimed = [name for name, marker in markers.items() if name in directories and is_claim_size(marker.size)]
-    for directory in store.map(lambda name: look_if_usable(store, layout.root_table(name), name=name), claimed):
-        if directory is not None and not directory.hidden:
-            abandoned.add(str(layout.root_table_name(directory.location)))
+    abandoned = _find_abandoned(store, markers, directories)
     for name in abandoned:
         del markers[name]
     return RootListing(
@@ -119,8 +115,15 @@ def list_root(store: Store) -> RootListing:
         odd={entry.name: entry.reason for entry in level.unusable},
         subdirectories=frozenset(level.directories),
         probes=frozenset(probes),
-        abandoned=frozenset(abandoned),
+        abandoned=abandoned,
     )
+
+
+def _find_abandoned(store: Store, markers: Mapping[str, FileEntry], directories: frozenset[str]) -> frozenset[str]:
+    """Return the tables beside which a dead creator has left its marker."""
+    claimed = [name for name, marker in markers.items() if name in directories and is_claim_size(marker.size)]
+    found = store.map(lambda name: look_if_usable(store, layout.root_table(name), name=name), claimed)
+    return frozenset(str(layout.root_table_name(one.location)) for one in found if one is not None and not one.hidden)
 
 
 def look_at(store: Store, location: str, *, name: str | None = None, ignoring: str = "") -> TableDirectory:
