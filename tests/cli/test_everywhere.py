@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+from pennon import __version__ as pennon_version
 from tests.api.conftest import hub, place
 
 __all__ = ["hub", "place"]
@@ -303,3 +304,20 @@ def test_a_failed_export_leaves_no_file_and_keeps_an_existing_one(command, tmp_p
     assert file.read_text().startswith('"id","name"')
     assert command("export", "sales.orders", str(tmp_path / "nowhere" / "rows.csv")).code == 3
     assert list(tmp_path.glob("*rows*")) == [file]
+
+
+def test_doctor_examines_every_kind_of_catalog(command, lake, place):
+    result = command("doctor", "--deep")
+    assert (result.code, result.err) == (0, "")
+    assert result.json["healthy"] is True
+    checks = {one["name"]: one["skipped"] for one in result.json["checks"]}
+    if place.kind == "rest":
+        assert checks == {"server": None, "rows": None, "trash": None, "store": checks["store"]}
+        assert "on the catalog that it serves" in checks["store"]
+        assert result.json["figures"]["server_version"] == pennon_version
+    elif place.kind == "iceberg":
+        assert [name for name, skipped in checks.items() if skipped is None] == ["server", "access", "store", "tables"]
+        assert (result.json["figures"]["listed_table"], result.json["figures"]["tables"]) == ("sales.orders", 2)
+    else:
+        assert [name for name, skipped in checks.items() if skipped] == ["versions"]
+        assert result.json["figures"]["tables"] == 2
