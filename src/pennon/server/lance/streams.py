@@ -79,7 +79,7 @@ def send_rows(reader: pa.RecordBatchReader, accepted: str) -> Response:
     kind = STREAM if as_stream else FILE
     batches = iter(reader)
     first = list(islice(batches, 2))
-    rows = chain(first, batches)
+    rows: Iterator[pa.RecordBatch] = chain(first, batches)
     if len(first) > 1 and not as_stream and has_dictionaries(reader.schema):
         rows = _unify_dictionaries(reader.schema, rows)
     parts = _write_parts(reader.schema, rows, as_stream=as_stream)
