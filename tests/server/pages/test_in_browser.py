@@ -235,6 +235,8 @@ def test_100_000_tables_without_a_pause(large_view):
     assert page.get_by_role("link", name="ns.t099050").is_visible()
     page = open_page("/pages/search?q=x&in=columns")
     assert page.get_by_text("tables are left").is_visible()
+    page = open_page("/pages/health")
+    assert page.get_by_text("tables are left").is_visible()
     open_page("/pages/trash")
     assert max(times.values()) < PAUSE_SECONDS, times
 

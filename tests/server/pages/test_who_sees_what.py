@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ import urllib3
 from pennon import DirectoryNamespace, TableStatus
 from pennon.server.access import Access
 from pennon.server.pages.routes import PAGES
+from pennon.server.pages.sessions import Sessions
 from pennon.server.permissions.audit import AuditLog
 from pennon.server.permissions.guard import choose_guard
 from pennon.server.permissions.policy_file import PolicyFile
@@ -246,6 +248,51 @@ def test_sign_in_and_out(guarded):
     assert person.post("/pages/sign-out", {"form_token": token}).headers["location"] == "/pages/sign-in"
     assert Person(guarded.url, kept).get("/").status == 303, "the session goes on after signing out"
     assert [one["operation"] for one in guarded.records() if one["who"] == "reader"].count("SignIn") >= 1
+
+
+def test_a_session_ends_with_its_time_and_when_there_are_too_many():
+    ended = Sessions(seconds=0)
+    assert ended.find(ended.begin("token")) is None
+    few = Sessions(most=2)
+    ids = [few.begin(token) for token in ("one", "two", "three")]
+    found = [few.find(one) for one in ids]
+    assert [one and one.token for one in found] == [None, "two", "three"]
+    assert "two" not in repr(found)
+
+
+def test_a_session_ends_with_the_key_and_changes_with_the_role(tmp_path):
+    written = write_policy(tmp_path / "policy.yaml", ["ann", "bob"], "grants: [{role: admin, namespace: /, to: ann}]")
+    policy = PolicyFile.open(written.file)
+    with (
+        DirectoryNamespace(root=str(tmp_path / "root"), dir_listing_enabled="false") as catalog,
+        served(catalog, Access(None, Users(policy)), guard=choose_guard(policy)) as url,
+    ):
+        people = {name: Person(url) for name in ("ann", "bob")}
+        for name, person in people.items():
+            person.sign_in(written.keys[name])
+        assert people["ann"].get("/pages/runs").status == 200
+        rest = written.file.read_text()
+        replace_policy(written.file, rest.replace("role: admin", "role: writer"), policy)
+        assert people["ann"].get("/pages/health/entries").status == 403
+        replace_policy(written.file, re.sub(r"(?m)^.*\bann\b.*$", "", rest).replace("grants:", ""), policy)
+        assert people["ann"].get("/").status == 401
+        assert people["bob"].get("/").status == 200
+
+
+def replace_policy(file: Path, text: str, policy: PolicyFile) -> None:
+    """Write a policy, and wait until it counts."""
+    before = policy.current()
+    file.write_text(text)
+    deadline = time.monotonic() + 30
+    while policy.current() is before:
+        assert time.monotonic() < deadline
+
+
+def test_refused_sign_ins_are_recorded_without_the_key(guarded):
+    assert Person(guarded.url).post("/pages/sign-in", {"token": "pnk_guessed-key-0123456789"}).status == 401
+    last = guarded.records()[-1]
+    assert (last["outcome"], last["status"]) == ("denied", 401)
+    assert "guessed" not in guarded.audit.read_text()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,10 @@ class Sessions:
     They are found by the hash of their id, so a lookup takes the same time however much of an id is right.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, seconds: float = SESSION_SECONDS, most: int = MOST_SESSIONS) -> None:
+        self.seconds = seconds
+        """How long a session lasts."""
+        self._most = most
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(_ID_BYTES)
@@ -40,8 +43,8 @@ class Sessions:
         """Begin a session and return its id. The oldest one ends if there are too many."""
         session_id = secrets.token_urlsafe(_ID_BYTES)
         with self._lock:
-            self._sessions[_hash(session_id)] = Session(token, time.monotonic() + SESSION_SECONDS)
-            while len(self._sessions) > MOST_SESSIONS:
+            self._sessions[_hash(session_id)] = Session(token, time.monotonic() + self.seconds)
+            while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
         return session_id
 

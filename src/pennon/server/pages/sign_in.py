@@ -17,7 +17,6 @@ from pennon.server.access import is_own_page
 from pennon.server.pages import paths
 from pennon.server.pages.forms import read_form
 from pennon.server.pages.rendering import STATIC_FILES, redirect, render, render_error, respond_with_file
-from pennon.server.pages.sessions import SESSION_SECONDS
 from pennon.server.permissions.authorization import ATTEMPT_KEY, Attempt
 from pennon.server.requests import identify
 
@@ -109,7 +108,7 @@ class SignIn:
         if isinstance(attempt, Attempt):
             attempt.operation, attempt.changes = "SignIn", True
         answer = redirect(target)
-        _Cookie.of(request).write(answer, self._sessions.begin(token), SESSION_SECONDS)
+        _Cookie.of(request).write(answer, self._sessions.begin(token), int(self._sessions.seconds))
         return answer
 
     async def _sign_out(self, request: Request) -> Response:
