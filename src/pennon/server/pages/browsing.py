@@ -73,9 +73,11 @@ def show_branch(request: PageRequest) -> Response:
 def summarize_tables(request: PageRequest, identifiers: list[Identifier], *, seconds: float) -> list[TableLine]:
     """Return the tables with figures of their latest versions, as many as can be opened in this time."""
     deadline = time.monotonic() + seconds
-    return [
-        summarize_table(request, one) if time.monotonic() < deadline else TableLine(one, None) for one in identifiers
-    ]
+
+    def summarize(identifier: Identifier) -> TableLine:
+        return summarize_table(request, identifier) if time.monotonic() < deadline else TableLine(identifier, None)
+
+    return request.map(summarize, identifiers)
 
 
 def summarize_table(request: PageRequest, identifier: Identifier) -> TableLine:

@@ -14,6 +14,7 @@ from pennon.identifiers import object_id, split_object_id
 from pennon.paging import encode_token, select_page
 from pennon.server.lance.errors import describe_error
 from pennon.server.pages import page_tree, paths
+from pennon.server.pages.page_request import TOGETHER
 from pennon.server.pages.rendering import redirect
 from pennon.server.permissions.rights import Need, Right
 from pennon.table.version_summary import MANY_DELETED_ROWS, MANY_SMALL_FRAGMENTS, summarize_version
@@ -125,19 +126,16 @@ def look_into_tables(request: PageRequest, ids: Sequence[str]) -> HealthPart:
     left, _ = select_page([object_id(one) for one in visible], request.page_token, None)
     found: list[TableHealth] = []
     looked = declared = faulty = 0
-    for one in left:
-        if looked >= MOST_OPENED or faulty >= MOST_FAULTY or time.monotonic() > deadline:
-            break
-        looked += 1
-        identifier = split_object_id(one)
-        if not request.allows(Right.READ, "table", identifier):
-            continue
-        health = _look_into_table(request, identifier)
-        if health is None:
-            declared += 1
-            continue
-        found.append(health)
-        faulty += bool(health.reasons)
+    while looked < min(len(left), MOST_OPENED) and faulty < MOST_FAULTY and time.monotonic() <= deadline:
+        chosen = [split_object_id(one) for one in left[looked : looked + TOGETHER]]
+        looked += len(chosen)
+        readable = [one for one in chosen if request.allows(Right.READ, "table", one)]
+        for health in request.map(lambda one: _look_into_table(request, one), readable):
+            if health is None:
+                declared += 1
+            else:
+                found.append(health)
+                faulty += bool(health.reasons)
     rest = len(left) - looked
     return HealthPart(tuple(found), declared, rest, encode_token(left[looked - 1]) if rest else None)
 

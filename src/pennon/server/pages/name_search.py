@@ -12,6 +12,7 @@ from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.identifiers import object_id, split_object_id
 from pennon.paging import encode_token, select_page
 from pennon.server.pages import page_tree, paths
+from pennon.server.pages.page_request import TOGETHER
 from pennon.server.permissions.rights import Right
 
 if TYPE_CHECKING:
@@ -121,22 +122,31 @@ def _search_inside(request: PageRequest, ids: list[str], text: str, subject: str
     left, _ = select_page([object_id(one) for one in visible], request.page_token, None)
     matches: list[Match] = []
     searched = unreadable = 0
-    for one in left:
-        if searched >= MOST_OPENED or len(matches) >= RESULTS_ON_PAGE or time.monotonic() > deadline:
-            break
-        searched += 1
-        identifier = split_object_id(one)
-        try:
-            if request.allows(Right.READ, "table", identifier):
-                reasons = _look_inside(request, identifier, wanted, subject)
-                matches += [Match(identifier, "table", ", ".join(reasons[:_MOST_REASONS]))] if reasons else []
-        except (LanceNamespaceError, OSError, ValueError):
-            unreadable += 1
+
+    def look(one: str) -> list[str] | None:
+        return _look_inside(request, split_object_id(one), wanted, subject)
+
+    while searched < min(len(left), MOST_OPENED) and len(matches) < RESULTS_ON_PAGE and time.monotonic() <= deadline:
+        chosen = left[searched : searched + TOGETHER]
+        searched += len(chosen)
+        for one, reasons in zip(chosen, request.map(look, chosen), strict=True):
+            unreadable += reasons is None
+            matches += [Match(split_object_id(one), "table", ", ".join(reasons[:_MOST_REASONS]))] if reasons else []
     rest = len(left) - searched
     return SearchResult(tuple(matches), encode_token(left[searched - 1]) if rest else None, searched, rest, unreadable)
 
 
-def _look_inside(request: PageRequest, identifier: Identifier, wanted: str, subject: str) -> list[str]:
+def _look_inside(request: PageRequest, identifier: Identifier, wanted: str, subject: str) -> list[str] | None:
+    """Return what matches in a table that may be read; None if it cannot be read."""
+    if not request.allows(Right.READ, "table", identifier):
+        return []
+    try:
+        return _list_reasons(request, identifier, wanted, subject)
+    except (LanceNamespaceError, OSError, ValueError):
+        return None
+
+
+def _list_reasons(request: PageRequest, identifier: Identifier, wanted: str, subject: str) -> list[str]:
     if subject == "columns":
         schema = request.namespace.open_dataset(identifier).schema
         return [f"{field.name}: {field.type}" for field in schema if wanted in field.name.lower()]

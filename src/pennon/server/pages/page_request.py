@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pennon.errors import (
     InvalidInputError,
@@ -18,7 +18,7 @@ from pennon.server.pages.rendering import render
 from pennon.server.permissions.rights import ANONYMOUS, Right
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.responses import Response
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pennon.server.pages.root_search import RootSearch
     from pennon.server.permissions.rights import Guard, Kind, Principal
 
+Item = TypeVar("Item")
+T = TypeVar("T")
+TOGETHER = 16
+"""How many tables are looked into together, between two looks at the time."""
 _MOST_DIGITS = 18
 
 
@@ -86,6 +90,10 @@ class PageRequest:
         if not given.isascii() or not given.isdigit() or len(given) > _MOST_DIGITS:
             raise InvalidInputError(f"The parameter {name!r} must be a number, got {given[:40]!r}")
         return int(given)
+
+    def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """Return the results of the function for all items, in order. For a bucket, the calls run in parallel."""
+        return [function(one) for one in items] if self.catalog is None else self.catalog.store.map(function, items)
 
     def allows(self, right: Right, kind: Kind, identifier: Identifier) -> bool:
         """Return True if the one who asks has a right on an object."""

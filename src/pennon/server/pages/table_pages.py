@@ -122,7 +122,11 @@ def show_versions(request: PageRequest) -> Response:
     dataset = _open(request)
     tags = read_part("Tags", lambda: {} if dataset is None else _find_tags(dataset))
     found = tags.value or {}
-    lines = [_read_version(request, int(one.version), tuple(found.get(int(one.version), ()))) for one in page.versions]
+
+    def read(version: int) -> VersionLine:
+        return _read_version(request, version, tuple(found.get(version, ())))
+
+    lines = request.map(read, [int(one.version) for one in page.versions])
     return _render(
         request,
         "versions.html",
