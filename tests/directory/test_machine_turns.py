@@ -10,6 +10,7 @@ import pytest
 
 from pennon.directory.manifest import manifest as manifest_module
 from pennon.directory.manifest.staged_commit import StagedCommit
+from pennon.store import open_store
 from pennon.store.turns import Turns
 from tests.servers import CountingS3
 from tests.support import Root, create_namespace, describe_namespace, list_namespaces
@@ -102,6 +103,16 @@ def test_offers_of_a_commit_that_lost_are_committed_by_the_next(clients, monkeyp
     assert list_namespaces(clients[3]) == ["a", "b", "between", "first"]
     assert describe_namespace(clients[3], "b").properties == {"k": "2"}
     assert not offers(ns)
+
+
+def test_processes_with_renewed_credentials_take_turns_together_but_not_with_other_endpoints():
+    def lock_files(**options):
+        turns = open_store("s3://bucket/root", options).turns
+        return turns._top, turns._directory
+
+    first = lock_files(aws_endpoint="http://one", aws_session_token="a")
+    assert lock_files(aws_endpoint="http://one", aws_session_token="b") == first
+    assert lock_files(aws_endpoint="http://two", aws_session_token="a") != first
 
 
 def test_directory_that_others_can_write_to_is_not_used(tmp_path):

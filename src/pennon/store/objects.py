@@ -67,6 +67,7 @@ _PAGE = 1000
 _POOL_NAME = "pennon-store"
 _MOST_THREADS = 64
 """Threads that wait for requests. Sixteen callers that each send four requests at once do not wait for a thread."""
+_PLACE_OPTION = re.compile("endpoint|account_name|region")
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
 _DONE, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG = 204, 403, 404, 409, 412
 _ATTEMPTS = 3
@@ -102,8 +103,9 @@ class ObjectStore:
         self._opened: Any = None
         self._pool: ThreadPoolExecutor | None = None
         self._http: urllib3.PoolManager | None = None
-        # With other options, it may be another bucket of the same name.
-        named = json.dumps([self.identity(), sorted(storage_options.items())])
+        # At another endpoint, it may be another bucket of the same name. Credentials are left out: they change.
+        places = {key.lower(): value for key, value in storage_options.items() if _PLACE_OPTION.search(key.lower())}
+        named = json.dumps([self.identity(), sorted(places.items())])
         self.turns = open_machine_turns(hashlib.sha256(named.encode()).hexdigest())
 
     def identity(self) -> str:
