@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# Planning a query compares each of its names with each column.
+_FOLDED_NAMES = 16_384
 
 
 def quote_name(*parts: str) -> str:
@@ -13,6 +17,7 @@ def quote_name(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+@lru_cache(maxsize=_FOLDED_NAMES)
 def fold_name(name: str) -> str:
     """Return a name in a form that ignores case. Names that Spark takes as equal are equal here; a few others too."""
     return name.upper().casefold().replace("i\u0307", "i")

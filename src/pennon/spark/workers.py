@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import traceback
 from typing import Any
+
+# The process in which imports are frozen. `gc.get_freeze_count()` walks all frozen objects, which takes 7 ms.
+_FROZEN_IN: set[int] = set()
 
 
 class _QuietTraceback:
@@ -27,10 +31,11 @@ def freeze_imports() -> None:
     Imported modules stay anyway, so only later objects need to be examined. Any other process may be the user's program
     and is left alone.
     """
-    if gc.get_freeze_count() or not _is_worker():
+    if os.getpid() in _FROZEN_IN or not _is_worker():
         return
     gc.collect()
     gc.freeze()
+    _FROZEN_IN.add(os.getpid())
 
 
 def silence_closed_connections() -> None:

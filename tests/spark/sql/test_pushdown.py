@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 
+import lance
+import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -163,6 +166,63 @@ def test_or_is_pushed_down_with_all_its_sides() -> None:
 )
 def test_other_conditions_are_left_to_spark(condition) -> None:
     assert find_predicates(f"SELECT id FROM prod.events WHERE {condition}") == [None]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("name < city", "`name` < `city`"),
+        ("c.city <> prod.customers.name", None),
+        ("NOT name >= c.city", "`name` < `city`"),
+        ("c.name = city AND since > DATE'2024-01-01'", "(`name` = `city`) AND (`since` > arrow_cast(19723, 'Date32'))"),
+        ("since < name", None),
+        ("id = since", None),
+        ("name < upper(city)", None),
+    ],
+)
+def test_two_columns_of_one_type_are_compared_by_lance(condition, expected) -> None:
+    assert find_predicates(f"SELECT id FROM prod.customers c WHERE {condition}") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "comparable"),
+    [
+        *((kind, True) for kind in (pa.int8(), pa.int64(), pa.uint64(), pa.date32(), pa.decimal128(9, 2), pa.string())),
+        *((kind, False) for kind in (pa.float64(), pa.timestamp("ns"), pa.date64(), pa.list_(pa.int8()), pa.bool_())),
+    ],
+    ids=str,
+)
+def test_columns_are_compared_if_spark_and_lance_order_their_type_alike(kind, comparable) -> None:
+    schema = pa.schema({"a": kind, "b": kind, "c": pa.int32()})
+    assert filters.compare_columns(("a",), "<", ("b",), schema) == ("`a` < `b`" if comparable else None)
+    assert filters.compare_columns(("a",), "<", ("c",), schema) is None
+
+
+@pytest.mark.parametrize("sign", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int8(), [-128, 0, 127, None]),
+        (pa.uint64(), [0, 2**63, 2**64 - 1, None]),
+        (pa.date32(), [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31), None]),
+        (pa.decimal128(9, 2), [Decimal("-9999999.99"), Decimal("0.00"), Decimal("9999999.99"), None]),
+        # Spark compares the bytes of UTF-8.
+        (pa.string(), ["", "A", "a", "a ", "e\u0301", "\u00e9", "\uffee", "\U0001f600", None]),
+    ],
+    ids=["int8", "uint64", "date32", "decimal128", "string"],
+)
+def test_lance_compares_columns_as_spark_does(tmp_path, kind, values, sign) -> None:
+    pairs = [(left, right) for left in values for right in values]
+    data = pa.table({"a": pa.array([a for a, _ in pairs], kind), "b": pa.array([b for _, b in pairs], kind)})
+    predicate = filters.compare_columns(("a",), sign, ("b",), data.schema)
+    rows = lance.write_dataset(data, tmp_path / "t").to_table(filter=predicate).to_pylist()
+    compare_values = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}[sign]
+
+    def ordered(value):
+        return value.encode() if isinstance(value, str) else value
+
+    expected = [(a, b) for a, b in pairs if None not in (a, b) and compare_values(ordered(a), ordered(b))]
+    assert [(row["a"], row["b"]) for row in rows] == expected
 
 
 def test_timestamp_in_regional_zone_is_pushed_down_with_slack() -> None:

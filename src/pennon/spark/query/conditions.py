@@ -61,6 +61,8 @@ class Pushdown:
         self._scopes = scopes
         self._session = session
         self._uses = _count_cte_uses(scopes)
+        self._merging_joins: dict[int, list[exp.Join]] = {}
+        self._targets: dict[tuple[int, int], ColumnTarget | None] = {}
         self.predicates: dict[TableReference, list[LancePredicate]] = defaultdict(list)
         for select in scopes.selects:
             items = self._items_of(select)
@@ -115,8 +117,11 @@ class Pushdown:
 
     def resolve_column(self, select: exp.Select, node: exp.Expr) -> ColumnTarget | None:
         """Return the table's column that a name in a SELECT refers to, or None if that is not certain."""
-        names = _get_names(node)
-        return None if names is None else self._resolve_names(select, names)
+        key = (id(select), id(node))
+        if key not in self._targets:
+            names = _get_names(node)
+            self._targets[key] = None if names is None else self._resolve_names(select, names)
+        return self._targets[key]
 
     def _resolve_names(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
         relations = self._scopes.relations(select)
@@ -124,12 +129,22 @@ class Pushdown:
             matching = [one for one in relations if one.matches_qualifier(names[:length])]
             if matching:
                 return self._resolve_in_relation(select, matching[0], names[length:]) if len(matching) == 1 else None
-        if _is_join_column(select, names[0]):
+        if self._is_join_column(select, names[0]):
             return None
         candidates = [
             target for one in relations if (target := self._resolve_in_relation(select, one, names)) is not None
         ]
         return candidates[0] if len(candidates) == 1 else None
+
+    def _is_join_column(self, select: exp.Select, name: str) -> bool:
+        """Return True if a bare name can refer to a column that USING or NATURAL merges from two tables."""
+        if id(select) not in self._merging_joins:
+            joins = select.find_all(exp.Join)
+            self._merging_joins[id(select)] = [one for one in joins if one.args.get("method") or one.args.get("using")]
+        return any(
+            join.args.get("method") or any(fold_name(one.name) == fold_name(name) for one in join.args["using"])
+            for join in self._merging_joins[id(select)]
+        )
 
     def _resolve_in_relation(self, select: exp.Select, relation: Relation, names: Sequence[str]) -> ColumnTarget | None:
         if relation.columns_renamed:
@@ -291,16 +306,6 @@ def _find_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | Non
         kind = matching[0].type
         fields = [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_struct(kind) else []
     return tuple(path)
-
-
-def _is_join_column(select: exp.Select, name: str) -> bool:
-    """Return True if a bare name can refer to a column that USING or NATURAL merges from two tables."""
-    for join in select.find_all(exp.Join):
-        if join.args.get("method") or any(
-            fold_name(one.name) == fold_name(name) for one in join.args.get("using") or ()
-        ):
-            return True
-    return False
 
 
 def _count_cte_uses(scopes: Scopes) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_namespace import NamespaceExistsRequest
 
@@ -10,7 +10,7 @@ from pennon.catalog_pages import has_table, iterate_namespaces, iterate_tables
 from pennon.errors import InvalidInputError, NamespaceNotFoundError
 from pennon.identifiers import quote_identifier
 from pennon.spark.quoting import fold_name, quote_name
-from pennon.spark.session_settings import is_case_sensitive
+from pennon.spark.session_settings import classic_context, is_case_sensitive
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
@@ -123,8 +123,13 @@ class NameResolver:
 
         if len(parts) > 1 and parts[0].lower() != "global_temp":
             return False
+        spark = self._lake.spark
+        if len(parts) == 1 and classic_context(spark) is not None:
+            # The public method takes milliseconds for a name that Spark does not know.
+            views: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001 - there is no other way
+            return bool(views.getRawTempView(parts[0]).isDefined())
         try:
-            return bool(self._lake.spark.catalog.getTable(quote_name(*parts)).isTemporary)
+            return bool(spark.catalog.getTable(quote_name(*parts)).isTemporary)
         except PySparkException:
             return False
 

@@ -123,7 +123,11 @@ class PredicateTranslator:
     def _translate_comparison(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         sign = _SIGNS[type(node)]
         left, right = node.this, node.expression
-        if self.resolve(left) is None:
+        paths = self.resolve(left), self.resolve(right)
+        if paths[0] is not None and paths[1] is not None:
+            sql = filters.compare_columns(paths[0], _NEGATED[sign] if negated else sign, paths[1], self.schema)
+            return None if sql is None else LancePredicate(sql)
+        if paths[0] is None:
             left, right, sign = right, left, _FLIPPED[sign]
         return self._compare_with_constant(left, sign, right, negated=negated)
 

@@ -62,6 +62,17 @@ def translate_filter(filter_: Filter, schema: pa.Schema) -> str | None:
     return _translate(filter_, schema, wanted=True)
 
 
+def compare_columns(left: Sequence[str], sign: str, right: Sequence[str], schema: pa.Schema) -> str | None:
+    """Return a predicate that compares two columns of a table as Spark does, or None."""
+    fields = _find_field(left, schema), _find_field(right, schema)
+    if fields[0] is None or fields[1] is None or any(extension_name(one) is not None for one in fields if one):
+        return None
+    kind = fields[0].type
+    # Spark and Lance compare floats and nanoseconds differently.
+    same = pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_decimal128(kind) or kind == pa.string()
+    return f"{quote_name(*left)} {sign} {quote_name(*right)}" if same and fields[1].type == kind else None
+
+
 def _translate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | None:
     """Return a predicate that is true where the filter is `wanted`; where the filter is null, it is not true."""
     if isinstance(filter_, Not):

@@ -8,6 +8,7 @@ import math
 import re
 import zlib
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,7 @@ from pennon.spark.address import Address
 from pennon.spark.reading.dense_vectors import DenseVectors, find_dense_vectors
 from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
 from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan_splits
+from pennon.spark.reading.unscaled_decimals import find_unscaled_decimals
 from pennon.spark.session_settings import classic_context
 from pennon.spark.types.extension import plain_schema
 from pennon.spark.workers import freeze_imports, silence_closed_connections
@@ -53,6 +55,9 @@ _NUMBER_BYTES = 8
 _ROW_OVERHEAD = 8
 # The rows that a predicate keeps are counted before a join is planned, if the table has at most this many rows.
 _COUNTED_ROWS = 2_000_000
+_KEPT_COUNTS = 256
+# The frames of numbers that represent splits. Spark needs milliseconds to analyze each.
+_KEPT_FRAMES = 64
 # Sizes in Spark's settings.
 _SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
@@ -230,13 +235,15 @@ def to_dataframe(
     splits = scan.splits(parallelism or count_cores(spark))
     target = scan.read_schema()
     dense = find_dense_vectors(scan.table, scan.projected_schema(), scan.bytes) if partials is None else DenseVectors()
+    decimals = find_unscaled_decimals(spark, schema, scan.rows)
 
     # Without keys, the aggregates are one row.
     size = scan.memory_bytes if partials is None or partials.keys else 0
     threshold = _broadcast_threshold(spark)
     if joined and partials is None and size > threshold > 0:
         size = _measure_kept_rows(scan)
-    weight = _numbers_per_split(min(size, _BEYOND_BROADCAST * threshold), len(splits))
+    count = len(splits)
+    weight = _numbers_per_split(min(size, _BEYOND_BROADCAST * threshold), count)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark may close the connection before it has sent all numbers, when it has enough rows.
@@ -244,20 +251,35 @@ def to_dataframe(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = read_split(scan, splits[number // weight], target)
-                yield from map(dense.check, rows) if partials is None else partials.aggregate(rows)
+                yield from map(
+                    decimals.to_sent, map(dense.check, rows) if partials is None else partials.aggregate(rows)
+                )
 
-    numbers = spark.range(0, len(splits) * weight, 1, len(splits))
-    rows = numbers if weight == 1 else numbers.where(f"id % {weight} = 0")
-    frame = dense.restore_schema(rows.mapInArrow(read, dense.mark_non_null(schema)), schema)
+    numbers = _split_numbers(spark, count, weight)
+    sent = numbers.mapInArrow(read, decimals.sent_schema(dense.mark_non_null(schema)))
+    frame = dense.restore_schema(decimals.restore_schema(sent, schema), schema)
     return frame if scan.limit is None else frame.limit(scan.limit)
+
+
+@lru_cache(maxsize=_KEPT_FRAMES)
+def _split_numbers(spark: SparkSession, splits: int, weight: int) -> DataFrame:
+    """Return the numbers `0, weight, 2 * weight, ...`, one in each partition, which Spark takes for `weight` each."""
+    numbers = spark.range(0, splits * weight, 1, splits)
+    return numbers if weight == 1 else numbers.where(f"id % {weight} = 0")
 
 
 def _measure_kept_rows(scan: Scan) -> int:
     """Return the size of the rows that the predicate keeps; if counting them is expensive, that of all rows."""
     if scan.where is None or not (scan.indexed or scan.rows <= _COUNTED_ROWS):
         return scan.memory_bytes
-    kept = int(scan.table.open().count_rows(scan.where))
+    kept = _count_kept_rows(scan.table, scan.where)
     return replace(scan, limit=kept if scan.limit is None else min(kept, scan.limit)).memory_bytes
+
+
+@lru_cache(maxsize=_KEPT_COUNTS)
+def _count_kept_rows(table: PinnedTable, where: str) -> int:
+    """Return how many rows of a version a predicate keeps. The content of a version never changes."""
+    return int(table.open().count_rows(where))
 
 
 def _broadcast_threshold(spark: SparkSession) -> int:
@@ -273,9 +295,12 @@ def _broadcast_threshold(spark: SparkSession) -> int:
 def _numbers_per_split(size: int, splits: int) -> int:
     """Return how many numbers represent a split, so that Spark assumes at least `size` bytes.
 
-    Spark assumes that the result of a Python function is as large as its input.
+    Spark assumes that the result of a Python function is as large as its input. The count is rounded up by at most
+    1/32, so that reads of similar sizes share their numbers.
     """
-    return max(math.ceil(size / _NUMBER_BYTES / splits), 1)
+    exact = max(math.ceil(size / _NUMBER_BYTES / splits), 1)
+    step = 1 << max(exact.bit_length() - 6, 0)
+    return -(-exact // step) * step
 
 
 def read_split(scan: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
