@@ -6,6 +6,16 @@ from dataclasses import dataclass, field, fields
 
 from pennon.redaction import hide_secrets
 
+OAUTH2_URI = "oauth2-server-uri"
+OAUTH2_TEXTS = {
+    "credential": "credential",
+    OAUTH2_URI: "oauth2_server_uri",
+    "scope": "scope",
+    "audience": "audience",
+    "resource": "resource",
+}
+"""The properties of OAuth2 client credentials, and their settings."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings:
@@ -16,6 +26,12 @@ class HttpSettings:
 
     uri: str
     token: str | None = field(default=None, repr=False)
+    credential: str | None = field(default=None, repr=False)
+    """The id and the secret of an OAuth2 client, with a colon between them."""
+    oauth2_server_uri: str | None = None
+    scope: str | None = None
+    audience: str | None = None
+    resource: str | None = None
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     ca_bundle: str | None = None
     client_certificate: str | None = None
@@ -35,5 +51,6 @@ class HttpSettings:
         parts: list[str] = []
         for value in given:
             parts += value.values() if isinstance(value, dict) else [value] if value else []
+        parts += [self.credential.partition(":")[2]] if self.credential else []
         parts += [part for value in self.headers.values() for part in value.split(" ")]
         return parts

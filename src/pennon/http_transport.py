@@ -172,13 +172,13 @@ class Transport:
             try:
                 answer, wait = self._once(method, url, headers, body, streams=streams)
             except ServiceUnavailableError as error:
-                if time.monotonic() + pause > deadline or not _can_repeat(body):
+                if time.monotonic() + pause > deadline or not can_repeat(body):
                     raise
                 if isinstance(error, UnknownOutcomeError) and not may_repeat():
                     raise
             else:
                 refused = answer.status in refusals and (answer.status == _THROTTLED or wait is not None)
-                if answer.status not in _BUSY or not _can_repeat(body) or not (refused or may_repeat()):
+                if answer.status not in _BUSY or not can_repeat(body) or not (refused or may_repeat()):
                     return answer
                 if time.monotonic() + max(wait or 0, pause) > deadline:
                     return answer
@@ -252,7 +252,8 @@ class Transport:
         return self._settings.redacted(f"{type(error).__name__}: {error}")
 
 
-def _can_repeat(body: bytes | StreamedBody | None) -> bool:
+def can_repeat(body: bytes | StreamedBody | None) -> bool:
+    """Return True if a body can be sent again."""
     return body is None or isinstance(body, bytes) or body.can_repeat
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance
 
+from pennon import json_answers as answers
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
 from pennon.http_transport import UnknownOutcomeError, pause_before_retry
-from pennon.iceberg import answers, rest
+from pennon.iceberg import rest
 from pennon.iceberg.entry import Entry, parse_entry
 from pennon.iceberg.places import Places, check_location
 from pennon.iceberg.reserved import TRASHES, require_not_reserved

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pennon.iceberg import answers
+from pennon import json_answers as answers
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import format_identifier
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon import json_answers as answers
 from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -11,7 +12,7 @@ from pennon.errors import (
     NamespaceNotFoundError,
 )
 from pennon.http_transport import UnknownOutcomeError
-from pennon.iceberg import answers, dropping, rest
+from pennon.iceberg import dropping, rest
 from pennon.identifiers import ROOT, Identifier, format_identifier, parent_not_found
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.paging import select_page

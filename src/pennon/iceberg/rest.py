@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from pennon import json_answers as answers
 from pennon.errors import (
     ConcurrentModificationError,
     InternalError,
@@ -26,7 +27,6 @@ from pennon.errors import (
     from_error_code,
 )
 from pennon.http_transport import Answer, BadAnswerError, Transport, UnknownOutcomeError
-from pennon.iceberg import answers
 from pennon.iceberg.auth import create_authenticator
 from pennon.identifiers import Identifier, format_identifier
 from pennon.property_values import parse_uri, require_no_downgrade

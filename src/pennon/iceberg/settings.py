@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pennon import durations
 from pennon.config import STORAGE_PREFIX
 from pennon.errors import InvalidInputError
-from pennon.http_settings import HttpSettings
+from pennon.http_settings import OAUTH2_TEXTS, OAUTH2_URI, HttpSettings
 from pennon.property_values import parse_boolean, parse_header, parse_number, parse_seconds, parse_text, parse_uri
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ _TEXTS = {
     "warehouse": "warehouse",
     "prefix": "prefix",
     "token": "token",
-    "credential": "credential",
-    "oauth2-server-uri": "oauth2_server_uri",
-    "scope": "scope",
-    "audience": "audience",
-    "resource": "resource",
+    **OAUTH2_TEXTS,
     "rest.signing-name": "signing_name",
     "rest.signing-region": "signing_region",
     "client.access-key-id": "access_key_id",
@@ -58,11 +54,6 @@ class IcebergSettings(HttpSettings):
 
     warehouse: str | None = None
     prefix: str | None = None
-    credential: str | None = field(default=None, repr=False)
-    oauth2_server_uri: str | None = None
-    scope: str | None = None
-    audience: str | None = None
-    resource: str | None = None
     sigv4_enabled: bool = False
     signing_name: str | None = None
     signing_region: str | None = None
@@ -94,17 +85,13 @@ class IcebergSettings(HttpSettings):
             raise InvalidInputError("The Iceberg namespace needs the property 'uri'")
         return cls(**values, headers=headers, storage_options=storage)
 
-    def _secrets(self) -> list[str]:
-        parts = super()._secrets()
-        return [*parts, self.credential.partition(":")[2]] if self.credential else parts
-
 
 def _value(key: str, value: object) -> dict[str, Any]:
     if key == "uri":
         return {"uri": parse_uri(value, "Property 'uri'")}
     if key in _TEXTS:
         text = parse_text(key, value)
-        return {_TEXTS[key]: parse_uri(text, f"Property {key!r}") if key == "oauth2-server-uri" else text}
+        return {_TEXTS[key]: parse_uri(text, f"Property {key!r}") if key == OAUTH2_URI else text}
     if key in _FLAGS:
         return {_FLAGS[key]: parse_boolean(key, value)}
     if key in _TIMES:

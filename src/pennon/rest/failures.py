@@ -36,15 +36,16 @@ _CODE_BY_STATUS = {
 
 
 def parse_error(
-    answer: Answer, *, what: str, subject: str, settings: RestSettings, changes: bool
+    answer: Answer, *, what: str, subject: str, settings: RestSettings, changes: bool, secret: str | None = None
 ) -> LanceNamespaceError:
-    """Return the error of an answer. Its message names the `subject`, and has no secrets.
+    """Return the error of an answer. Its message names the `subject`, and has no secrets, also not `secret`.
 
     An answer without the protocol's error body that does not say whether the server changed something becomes
     UnknownOutcomeError; one that says that there is no such route becomes UnsupportedOperationError.
     """
     code, message = _parse_body(answer.body)
     message = settings.redacted(message)
+    message = message.replace(secret, "***") if secret else message
     has_no_route = answer.status in _NO_ROUTE and code in {None, int(ErrorCode.UNSUPPORTED)}
     if code is not None and not has_no_route:
         return from_error_code(code, message if subject in message else f"{what}: {message or answer.status}")

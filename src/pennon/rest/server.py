@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ValidationError
 
+from pennon.client_credentials import ClientCredentials
 from pennon.errors import (
     InternalError,
     InvalidInputError,
@@ -21,7 +22,7 @@ from pennon.errors import (
     ServiceUnavailableError,
     UnsupportedOperationError,
 )
-from pennon.http_transport import Answer, BadAnswerError, Transport
+from pennon.http_transport import Answer, BadAnswerError, Transport, can_repeat
 from pennon.identifiers import format_identifier
 from pennon.rest import failures
 from pennon.rest.rows import STREAM
@@ -44,6 +45,7 @@ _NOT_IN_BODY = {"identity"}
 _OURS = {"content-length", "content-type", "host", "transfer-encoding", "idempotency-key", "connection"}
 """Headers that a context cannot set."""
 _BUSY = frozenset({429, 503})
+_REFUSED = 401
 _LONGEST_VERSION = 40
 
 
@@ -80,6 +82,9 @@ class RestServer:
     def __init__(self, settings: RestSettings) -> None:
         self.settings = settings
         self._transport = Transport(settings)
+        self._client: ClientCredentials | None = None
+        if settings.credential is not None:
+            self._client = ClientCredentials(settings, settings.oauth2_server_uri or "", self._post_form)
         self._lock = Lock()
         self._process: _Process | None = None
         self._is_closed = False
@@ -155,22 +160,29 @@ class RestServer:
             raise InvalidInputError(f"The client of {self.settings.uri} is closed")
         parameters = urlencode({"delimiter": self.settings.delimiter, **query}, doseq=True)
         url = f"{self.settings.uri}/v1/{path}?{parameters}"
-        sent = {"User-Agent": "pennon", **self._credentials(), **headers}
+        sent = dict(headers)
         before = _NO_KEYS
         if changes:
             sent[_IDEMPOTENCY_KEY] = uuid.uuid4().hex
             before = self._known_process()
-        answer = self._transport.send(
-            method,
-            url,
-            sent,
-            body,
-            repeatable=(lambda: self._recognizes(before, creates=creates)) if changes else True,
-            refusals=_BUSY,
-            streams=streams,
-        )
+        for attempt in range(2):
+            proof = self._proof()
+            answer = self._transport.send(
+                method,
+                url,
+                {"User-Agent": "pennon", **proof, **self.settings.headers, **sent},
+                body,
+                repeatable=(lambda: self._recognizes(before, creates=creates)) if changes else True,
+                refusals=_BUSY,
+                streams=streams,
+            )
+            if answer.status != _REFUSED or attempt or not self._renew(proof, body):
+                break
         if not answer.is_success:
-            raise failures.parse_error(answer, what=what, subject=subject, settings=self.settings, changes=changes)
+            secret = None if self._client is None else self._client.secret()
+            raise failures.parse_error(
+                answer, what=what, subject=subject, settings=self.settings, changes=changes, secret=secret
+            )
         return answer
 
     def describe(self) -> ServerDescription:
@@ -202,9 +214,20 @@ class RestServer:
             ahead,
         )
 
-    def _credentials(self) -> dict[str, str]:
-        token = {} if self.settings.token is None else {"Authorization": f"Bearer {self.settings.token}"}
-        return {**token, **self.settings.headers}
+    def _proof(self) -> dict[str, str]:
+        """Return the header that says who we are."""
+        if self._client is not None:
+            return self._client.headers()
+        return {} if self.settings.token is None else {"Authorization": f"Bearer {self.settings.token}"}
+
+    def _renew(self, refused: dict[str, str], body: bytes | StreamedBody | None) -> bool:
+        """Get a new token after the server refused one; False if there is none, or the body cannot be sent again."""
+        return self._client is not None and can_repeat(body) and self._client.renew(refused)
+
+    def _post_form(self, url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        # A token more does no harm.
+        answer = self._transport.send("POST", url, headers, body, repeatable=True)
+        return answer.status, answer.body
 
     def _known_process(self) -> _Process:
         """Return the process that recognizes repeated requests by their key.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.config import STORAGE_PREFIX
 from pennon.errors import InvalidInputError
-from pennon.http_settings import HttpSettings
+from pennon.http_settings import OAUTH2_TEXTS, OAUTH2_URI, HttpSettings
 from pennon.identifiers import DELIMITER
 from pennon.property_values import parse_boolean, parse_header, parse_number, parse_seconds, parse_text, parse_uri
 
@@ -18,6 +18,7 @@ _HEADER_PREFIX = "header."
 _TEXTS = {
     "token": "token",
     "delimiter": "delimiter",
+    **OAUTH2_TEXTS,
     "tls.ssl_ca_cert": "ca_bundle",
     "tls.cert_file": "client_certificate",
     "tls.key_file": "client_key",
@@ -50,12 +51,16 @@ class RestSettings(HttpSettings):
                 values |= _parse_value(key, value)
         if "uri" not in values:
             raise InvalidInputError("The REST namespace needs the property 'uri'")
+        if ("credential" in values) != ("oauth2_server_uri" in values):
+            raise InvalidInputError(f"The property 'credential' needs {OAUTH2_URI!r}, and the other way round")
         return cls(**values, headers=headers, storage_options=storage)
 
 
 def _parse_value(key: str, value: object) -> dict[str, Any]:
     if key == "uri":
         return {"uri": parse_uri(value, "Property 'uri'")}
+    if key == OAUTH2_URI:
+        return {_TEXTS[key]: parse_uri(value, f"Property {key!r}")}
     if key in _TEXTS:
         return {_TEXTS[key]: parse_header(key, parse_text(key, value))}
     if key in _TIMES:
