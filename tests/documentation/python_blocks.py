@@ -18,10 +18,10 @@ from typing import Any
 _NOTHING = object()
 
 
-def run_python(code: str, names: dict[str, Any], where: str = "<block>") -> str:
-    """Run a block in a namespace, and return what an interactive session shows: values of expressions, and prints.
+def run_python(code: str, names: dict[str, Any], where: str = "<block>", *, interactive: bool = True) -> str:
+    """Run a block in a namespace, and return what it prints. An interactive session shows values of expressions, too.
 
-    Raises AssertionError if the comment after an expression is a literal and not the expression's value.
+    Raises AssertionError if the comment after an expression is a literal, and neither its value nor what it prints.
     """
     names.setdefault("__name__", "__main__")
     linecache.cache[where] = (len(code), None, code.splitlines(keepends=True), where)
@@ -32,8 +32,11 @@ def run_python(code: str, names: dict[str, Any], where: str = "<block>") -> str:
             if not isinstance(node, ast.Expr):
                 exec(compile(ast.Module([node], []), where, "exec"), names)  # noqa: S102 - what a reader would run
                 continue
+            begin = shown.tell()
             value = eval(compile(ast.Expression(node.value), where, "eval"), names)  # noqa: S307 - the same
-            if value is not None:
+            if value is None:
+                value = _literal(shown.getvalue()[begin:].strip())
+            elif interactive:
                 print(repr(value))
             said = _literal(comments.get(node.end_lineno, ""))
             if said is not _NOTHING and value != said:

@@ -86,9 +86,13 @@ def test_python_blocks_share_names_and_see_files(reader):
 
 def test_comments_with_values_are_checked():
     names = {}
-    assert run_python("a = 1 + 1\na  # 2\n[\n    a,\n]  # [2]\na  # the sum\n", names) == "2\n[2]\n2\n"
+    assert (
+        run_python("a = 1 + 1\na  # 2\n[\n    a,\n]  # [2]\na  # the sum\nprint(a)  # 2\n", names) == "2\n[2]\n2\n2\n"
+    )
     with pytest.raises(AssertionError, match="line 2: the value is 2, the comment says 3"):
         run_python("b = 1\na  # 3\n", names)
+    with pytest.raises(AssertionError, match="the comment says 3"):
+        run_python("print(a)  # 3\n", names)
 
 
 def test_server_that_does_not_start_is_noticed(reader):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from pennon.errors import InvalidInputError
 from pennon.spark.merging.clauses import Delete, Insert, Update
 from tests.spark.merging import assert_clean, list_files, open_latest, read_rows, write_table
 from tests.support import declare_table, fails
@@ -257,3 +258,10 @@ def test_merge_into_large_table_keeps_the_callers_cached_source(spark, lake):
     assert old < {fragment.metadata.files[0].path for fragment in open_latest(lake).get_fragments()}
     assert lake.merge(source, "t", on="id", when_matched="delete", when_not_matched=None, cache=False).deleted == 200
     assert_clean(lake)
+
+
+def test_columns_that_only_the_source_has_are_named_with_those_of_the_table(lake):
+    lake.sql("CREATE TABLE t AS SELECT 1 AS id, 'a' AS name, 2 AS day")
+    merge = "MERGE INTO t USING (SELECT 1 AS id, true AS gone) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+    with pytest.raises(InvalidInputError, match=r"no column 'gone'.*it has id, name, day"):
+        lake.sql(merge)
