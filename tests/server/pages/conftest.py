@@ -121,11 +121,16 @@ class HostileSite(Site):
 def fill_hostile(catalog: DirectoryNamespace) -> None:
     """Create hostile objects of every kind that a page shows."""
     given = HostileSite("", catalog)
-    attack = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-    properties = {attack: f"javascript:{attack}", "link": "javascript:alert(9)"}
+    attack = '"><img src=x onerror=alert(1)><script>alert(2)</script></style><style>*{display:none}</style>'
+    properties = {attack: f"javascript:{attack}", "link": "javascript:alert(9)", "long": "l" * 10_000}
+    properties |= {"look": "red;background:url(//evil.example/x)", "quotes": "'\"`\\{{config}}{% raw %}"}
     create_namespace(catalog, given.space, properties=properties)
     values = [given.text, given.text + "2"]
     rows = pa.table({"id": [1, 2], given.column: values, "bytes": [b"<html><script>alert(6)</script>", b"\0"]})
+    rows = rows.append_column("long", pa.array(["l" * 10_000, attack])).append_column("c" * 10_000, pa.array([1, 2]))
+    metadata = {attack: attack}
+    fields = [field.with_metadata(metadata) for field in rows.schema]
+    rows = rows.cast(pa.schema(fields, metadata))
     create_table(catalog, given.space, given.name, data=ipc(rows), properties=properties)
     table = catalog.open_dataset([given.space, given.name])
     table.insert(rows)
