@@ -270,7 +270,7 @@ def test_accessibility_of_signing_in_and_of_errors(browser, site):
             assert find_problems(page, "sign-in") == {}
             page.get_by_label("API key or token").fill("wrong")
             page.get_by_role("button", name="Sign in").click()
-            assert page.get_by_role("alert").is_visible()
+            assert page.get_by_role("alert").inner_text() == "This is not the token of this server."
             assert find_problems(page, "sign-in-refused") == {}
             view.open("/pages/table/sales$nothing")
             page.get_by_label("API key or token").fill("a-token-that-nobody-guesses-0123")

@@ -32,6 +32,8 @@ SESSION_KEY = "pennon.session"
 """The key of an ASGI scope that has the id of the session, or an empty text."""
 _READS = frozenset({"GET", "HEAD"})
 _AUTHORIZATION = "authorization"
+_UNAUTHENTICATED = 401
+_WRONG_TOKEN = "This is not the token of this server."  # noqa: S105 - a message
 
 
 class SignIn:
@@ -102,7 +104,8 @@ class SignIn:
         refused = await identify(self._access, scope)
         if refused is not None:
             status, _, text = refused
-            return _render_form(target, status=status, problem=text)
+            is_wrong = self._access.users is None and status == _UNAUTHENTICATED
+            return _render_form(target, status=status, problem=_WRONG_TOKEN if is_wrong else text)
         request.scope.update({key: value for key, value in scope.items() if key != "headers"})
         attempt = request.scope.get(ATTEMPT_KEY)
         if isinstance(attempt, Attempt):
