@@ -93,6 +93,22 @@ def test_the_tree_opens_by_keyboard(view):
     assert tree.get_by_role("link", name="daily").is_hidden()
 
 
+def test_a_table_is_restored_by_keyboard_alone(view, site):
+    make_trash(site.catalog, "sales", "by_keys")
+    page = view.open("/pages/trash")
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.locator(":focus").get_attribute("id") == "main"
+    button = page.get_by_role("button", name="Restore sales.by_keys")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if button.evaluate("one => one === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.get_by_role("status").filter(has_text="sales.by_keys was restored").wait_for()
+
+
 def test_vectors_pictures_and_sounds_are_shown(view):
     page = view.open("/pages/table/ml$pictures/rows")
     assert page.get_by_role("img", name="vector of 64 numbers").count() == 5
