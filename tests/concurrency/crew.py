@@ -127,6 +127,10 @@ class Child:
         self._process.join(PATIENCE)
         self._connection.close()
 
+    def is_alive(self) -> bool:
+        """Return True while the function runs."""
+        return not self._connection.poll(0) and self._process.is_alive()
+
     def result(self) -> Any:
         """Wait for the function's result and return it."""
         if not self._connection.poll(PATIENCE):
