@@ -97,23 +97,22 @@ def insert(ns, _: int, name: str) -> None:
 
 
 KILLS = [
-    ("v1", after(CLAIM), workers.create_own_rows, "new"),
-    ("v1", after(WRITE_DATA), workers.create_own_rows, "new"),
-    ("compatibility", after(COMMIT_DATA), workers.create_own_rows, "new"),
-    ("compatibility", after(PURGE_CLAIM), workers.purge, "gone"),
-    ("compatibility", before(REMOVE_FILES), workers.purge, "gone"),
-    ("v2", before(DELETE_TREE), workers.purge, "gone"),
-    ("v2", after(DELETE_TREE), workers.purge, "gone"),
-    ("v2", before(COMMIT_MANIFEST), workers.create_own_rows, "new"),
-    ("managed", before(PUT_IN_PLACE), insert, "kept"),
-    ("managed", after(PUT_IN_PLACE), insert, "kept"),
+    ("v1", after(CLAIM), workers.create_own_rows, "new", "markers"),
+    ("v1", after(WRITE_DATA), workers.create_own_rows, "new", "markers"),
+    ("compatibility", after(COMMIT_DATA), workers.create_own_rows, "new", "markers"),
+    ("compatibility", after(PURGE_CLAIM), workers.purge, "gone", "markers"),
+    ("compatibility", before(REMOVE_FILES), workers.purge, "gone", "markers"),
+    ("v2", before(DELETE_TREE), workers.purge, "gone", "trash"),
+    ("v2", after(DELETE_TREE), workers.purge, "gone", "trash"),
+    ("v2", before(COMMIT_MANIFEST), workers.create_own_rows, "new", None),
+    ("managed", before(PUT_IN_PLACE), insert, "kept", "versions"),
+    ("managed", after(PUT_IN_PLACE), insert, "kept", "versions"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "point", "operation", "name"), KILLS, ids=lambda one: getattr(one, "__name__", str(one))
-)
-def test_what_killed_clients_left_is_repaired(disk, kind, point, operation, name):
+@pytest.mark.parametrize("kill", KILLS, ids=lambda kill: f"{kill[0]}-{kill[1]}")
+def test_what_killed_clients_left_is_repaired(disk, kill):
+    kind, point, operation, name, repaired = kill
     mode = "v2" if kind == "managed" else kind
     with open_lake(disk, mode) as lake:
         if kind == "managed":
@@ -127,6 +126,7 @@ def test_what_killed_clients_left_is_repaired(disk, kind, point, operation, name
     with open_lake(disk, mode) as lake:
         report = lake.doctor(fix=True, deep=True)
         assert report.is_healthy, report.findings
+        assert [check.name for check in report.checks if check.repaired] == ([repaired] if repaired else [])
         assert {one.subject for one in report.findings} <= young_directories(disk, lake)
         assert lake["kept"].to_arrow()["x"].to_pylist()[:3] == ROWS
         assert [table.id for table in lake.trash() if table.id != ["gone"]] == [["other"]]

@@ -359,21 +359,44 @@ def test_dropped_root_table_without_data(patient):
 # The trash
 
 
-@pytest.mark.parametrize("kind", WITH_MANIFEST)
-def test_interrupted_purges_are_finished(patient):
-    catalog = patient.namespace.catalog
+def begin_purge(patient) -> str:
+    """Record the first step of a purge, as one that was interrupted, and return the directory."""
 
     def begin(draft):
         (entry,) = [one for one in trash.list_entries(draft) if one.identifier == ("a", "gone")]
         draft.put(replace(entry, state=trash.PURGING).row())
-        return entry
+        return str(entry.original.location)
 
-    entry = catalog.manifest.mutate(begin)
-    directory = str(entry.original.location)
+    return patient.namespace.catalog.manifest.mutate(begin)
+
+
+@pytest.mark.parametrize("kind", WITH_MANIFEST)
+def test_interrupted_purges_are_finished(patient):
+    directory = begin_purge(patient)
+    (finding,) = patient.examine().findings
     shutil.rmtree(patient.path / directory / "_versions")
-    heal(patient, ("warning", entry.key), but=(directory, "__manifest"))
+    heal(patient, ("warning", finding.subject), but=(directory, "__manifest"))
     assert not (patient.path / directory).exists()
     assert ["a", "b", "gone"] in [table.id for table in patient.lake.trash()]
+
+
+@pytest.mark.s3
+def test_claims_and_purges_in_a_bucket_are_finished(open_patient):
+    patient = open_patient("compatibility", "bucket")
+    store, tables = patient.namespace.catalog.store, patient.tables()
+    directory = begin_purge(patient)
+    claim = Marker(REVIVING, what="create", lease_until_ms=int(LONG_AGO * 1000))
+    store.put("half.lance/data/part.lance", b"part")
+    store.create("half.deleted", claim.with_new_nonce().body())
+    store.create("kept.deleted", claim.with_new_nonce().body())
+    report = patient.examine(fix=True)
+    assert {one.subject for one in report.repaired} > {"half.deleted", "kept.deleted"}
+    assert len(report.repaired) == 3
+    assert report.is_healthy
+    assert not store.has_files(directory)
+    assert store.list_names("").isdisjoint({"half.lance", "half.deleted", "kept.deleted"})
+    assert patient.tables() == tables
+    assert shown(patient.examine(deep=True).findings) == []
 
 
 def test_what_is_due_is_a_note_and_is_not_purged(patient):
