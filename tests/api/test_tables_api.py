@@ -12,6 +12,7 @@ import pytest
 import pennon
 from pennon.errors import (
     InvalidInputError,
+    InvalidTableStateError,
     NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableColumnNotFoundError,
@@ -222,3 +223,13 @@ def test_location_and_implementation_must_fit(tmp_path):
         pennon.open("http://127.0.0.1:1", impl="dir")
     with pennon.open("memory://api", properties={"dir_listing_enabled": "false"}) as lake:
         assert lake.create_table("t", ROWS).count() == 3
+
+
+def test_directory_without_a_version_is_a_table_without_data(tmp_path):
+    (tmp_path / "begun.lance").mkdir()
+    (tmp_path / "begun.lance" / "note.txt").write_text("no version")
+    with pennon.open(tmp_path) as lake:
+        assert lake.tables() == ["begun"]
+        for read in (lake["begun"].to_lance, lake["begun"].summary, lake["begun"].count):
+            with pytest.raises(InvalidTableStateError, match="'begun'"):
+                read()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_namespace import DescribeTableRequest
 
-from pennon.errors import InvalidTableStateError, translate_errors
+from pennon.errors import TableIsOnlyDeclaredError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table.described_table import open_described
 
@@ -23,7 +23,7 @@ def open_dataset(catalog: AnyNamespace, identifier: Identifier, selector: Versio
     Raises:
         NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError, TableTagNotFoundError or
         TableBranchNotFoundError: It does not exist.
-        InvalidTableStateError: The table is only declared.
+        TableIsOnlyDeclaredError: The table is only declared, or has no version.
     """
     described = catalog.describe_table(
         DescribeTableRequest(
@@ -36,6 +36,6 @@ def open_dataset(catalog: AnyNamespace, identifier: Identifier, selector: Versio
         )
     )
     if described.is_only_declared:
-        raise InvalidTableStateError(f"Table {format_identifier(identifier)} is declared and has no data yet")
+        raise TableIsOnlyDeclaredError(f"Table {format_identifier(identifier)} is declared and has no data yet")
     with translate_errors(f"opening table {format_identifier(identifier)}"):
         return open_described(catalog, identifier, selector, described)

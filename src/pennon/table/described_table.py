@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import lance
 
+from pennon.errors import TableIsOnlyDeclaredError, is_not_found
+from pennon.identifiers import format_identifier
+
 if TYPE_CHECKING:
     from lance import LanceDataset
     from lance_namespace import DescribeTableResponse, LanceNamespace
@@ -17,7 +20,21 @@ if TYPE_CHECKING:
 def open_described(
     catalog: LanceNamespace, identifier: Identifier, selector: VersionSelector, described: DescribeTableResponse
 ) -> LanceDataset:
-    """Return the selected version of a table that `catalog` has described."""
+    """Return the selected version of a table that `catalog` has described.
+
+    Raises TableIsOnlyDeclaredError if its directory has files and no version.
+    """
+    try:
+        return _open_selected(catalog, identifier, selector, described)
+    except (OSError, ValueError) as error:
+        if selector.is_latest and is_not_found(error):
+            raise TableIsOnlyDeclaredError(f"Table {format_identifier(identifier)} has no version yet") from error
+        raise
+
+
+def _open_selected(
+    catalog: LanceNamespace, identifier: Identifier, selector: VersionSelector, described: DescribeTableResponse
+) -> LanceDataset:
     options = described.storage_options or None
     if selector.is_latest and described.managed_versioning:
         # The catalog may have versions whose files are not yet at their final paths.
