@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _IMPATIENCE = 10
 _POLL_SECONDS = 0.001
+_MOST_WAITS = 20
 _POLLED_REMOTELY_SECONDS = 0.5
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - the directory in it is checked to be only for this user
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -68,13 +69,24 @@ class _Turn:
             # The process is ending, and starts no more threads.
             self._blocks = False
             return False
-        return self._acquired.wait(seconds)
+        # On a busy machine, many turns can take long. Only a process that is stopped lets nobody have one.
+        begun = self._read_beginning()
+        while not self._acquired.wait(seconds):
+            before, begun = begun, self._read_beginning()
+            if begun == before or time.monotonic() > started + _MOST_WAITS * seconds:
+                return False
+        return True
+
+    def _read_beginning(self) -> int:
+        """Return when the last turn began."""
+        return os.fstat(self._turn).st_mtime_ns
 
     def _try(self) -> bool:
         """Take the turn if nobody has it or is next."""
         try:
             fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.utime(self._turn)
         except BlockingIOError:
             return False
         else:
@@ -93,6 +105,8 @@ class _Turn:
     def _block(self) -> None:
         fcntl.flock(self._queue, fcntl.LOCK_EX)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            os.utime(self._turn)
         fcntl.flock(self._queue, fcntl.LOCK_UN)
         with self._guard:
             self._acquired.set()
