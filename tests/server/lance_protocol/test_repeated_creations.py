@@ -141,7 +141,7 @@ def _send_until_answered(uri: str, path: str, body: object) -> Any:
 
 
 @pytest.mark.concurrency
-@pytest.mark.parametrize("managed", [False, True])
+@pytest.mark.parametrize("managed", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_creations_survive_a_killed_server(tmp_path, managed):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
