@@ -16,7 +16,7 @@ QUICK := tests/contract tests/lifecycle tests/versions tests/store -k 'not v2'
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour docs quick test spark check bench jars rck release-check soak clean
+.PHONY: help setup demo tour docs quick test spark check bench bench-lance-spark jars rck release-check soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,8 @@ bench: setup ## the benchmarks, next to other clients: about half an hour
 	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/tpch.py $(filter --quick --strict,$(ARGS))
 
+bench-lance-spark: setup ## Pennon and lance-spark on Spark 3.5, as ratios to Parquet in each: minutes
+	$(PYTHON_ENV)/python benchmarks/lance_spark.py $(filter --quick --strict,$(ARGS))
 
 jars: setup ## fetch the jars that benchmarks and long tests compare with: minutes
 	$(PYTHON_ENV)/python scripts/fetch-jars
