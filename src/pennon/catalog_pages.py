@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import Identifier, split_object_id
+from pennon.errors import InvalidInputError, LanceNamespaceError, NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import Identifier, quote_identifier, split_object_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _Entry = TypeVar("_Entry")
 _PAGE = 1000
+_MOST_SUGGESTIONS = 3
+_LOOKED_AT = 10_000
 
 
 def has_table(catalog: Client, identifier: Identifier) -> bool:
@@ -45,6 +49,26 @@ def has_namespace(catalog: Client, identifier: Identifier) -> bool:
     except NamespaceNotFoundError:
         return False
     return True
+
+
+def suggest_similar(catalog: Client, identifier: Identifier) -> str:
+    """Return a question that names tables and namespaces with a similar name, for messages, or an empty string."""
+    try:
+        names = [quote_identifier(one) for one in _list_candidates(catalog, identifier)]
+    except LanceNamespaceError:
+        return ""
+    close = difflib.get_close_matches(quote_identifier(identifier), names, _MOST_SUGGESTIONS)
+    return f"; did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
+
+
+def _list_candidates(catalog: Client, identifier: Identifier) -> Iterable[Identifier]:
+    """Return what is next to an object, or all tables if its namespace does not exist."""
+    parent = identifier[:-1]
+    try:
+        beside = chain(iterate_tables(catalog, parent), iterate_namespaces(catalog, parent, recursive=False))
+        return list(islice(beside, _LOOKED_AT))
+    except NamespaceNotFoundError:
+        return list(islice(iterate_all_tables(catalog, ()), _LOOKED_AT))
 
 
 def iterate_namespaces(catalog: Client, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +19,7 @@ from pennon.catalog_pages import (
     iterate_all_tables,
     iterate_dropped_tables,
     iterate_namespaces,
-    iterate_tables,
+    suggest_similar,
 )
 from pennon.errors import (
     BucketNotFoundError,
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
         MigrationReport,
     )
 
-_MOST_SUGGESTIONS = 3
-_LOOKED_AT = 10_000
 _SHOWN_TABLES = 20
 _END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
 
@@ -467,12 +464,7 @@ class LakeCatalog:
 
     def suggest_similar(self, identifier: Identifier) -> str:
         """Return a question that names tables and namespaces with a similar name, or an empty string."""
-        try:
-            names = self._list_candidates(identifier)
-        except LanceNamespaceError:
-            return ""
-        close = difflib.get_close_matches(quote_identifier(identifier), names, _MOST_SUGGESTIONS)
-        return f"; did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
+        return suggest_similar(self._namespace, identifier)
 
     def __repr__(self) -> str:
         """Return what is open. No request is sent."""
@@ -510,17 +502,6 @@ class LakeCatalog:
             raise InvalidTableStateError(f"Table '{shown}' is kept until {found.purgeable_at:%Y-%m-%d %H:%M:%S %Z}")
         planned = PurgedTable(found.id, found.deletion_id, found.location, bytes=found.bytes or 0)
         return PurgeReport(dry_run=True, tables=[planned])
-
-    def _list_candidates(self, identifier: Identifier) -> list[str]:
-        parent = identifier[:-1]
-        try:
-            found = [
-                *iterate_tables(self._namespace, parent),
-                *iterate_namespaces(self._namespace, parent, recursive=False),
-            ]
-        except NamespaceNotFoundError:
-            found = list(iterate_all_tables(self._namespace, ()))
-        return [quote_identifier(one) for one in found[:_LOOKED_AT]]
 
     def _require_method(self, name: str) -> Callable[..., Any]:
         """Return a method that not all implementations have. Raises UnsupportedOperationError if this one lacks it."""

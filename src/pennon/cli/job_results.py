@@ -30,14 +30,13 @@ def open_lake(
     tables: str | None,
     check: Callable[[Address, TableSelector], None] | None = None,
     *,
-    exist: bool = True,
     master: str | None,
     remote: str | None,
 ) -> Iterator[tuple[Lake, TableSelector]]:
     """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine.
 
     Yields the lake and the selected tables. What needs no Spark is reported before Java starts: a missing directory, a
-    bad pattern, a missing table if they must `exist`, and what `check` raises.
+    bad pattern, a missing table, and what `check` raises.
     """
     if master is not None and remote is not None:
         raise CommandFailure("--master and --remote exclude each other")
@@ -51,8 +50,7 @@ def open_lake(
 
         which = parse_tables(tables)
         address = Address.of(connection.impl, connection.properties)
-        if exist:
-            require_existing(address.connect(), which)
+        require_existing(address.connect(), which)
         if check is not None:
             check(address, which)
         with start_spark(f"pennon jobs {job}", status, master=master, remote=remote, verbose=session.debug) as spark:

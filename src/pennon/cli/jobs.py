@@ -1,6 +1,5 @@
 """Maintenance jobs on Spark for a table, a namespace, a pattern or the catalog: `pennon jobs compact 'prod.*'`."""
 
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -351,43 +350,3 @@ def backfill(
         )
         columns = ["columns", "rows_filled", "fragments", "version_after", "seconds"]
         return show_result(session, "backfill", results, columns, dry_run=dry_run)
-
-
-@command(app, "migrate", examples=["pennon jobs migrate --dry-run"], spark=True)
-def migrate(
-    session: Session, tables: Tables = None, *, dry_run: DryRun = False, master: Master = None, remote: Remote = None
-) -> ExitCode:
-    """Add root tables to the manifest (V1 to V2), after a check of each table."""
-    with open_lake(session, "migrate", tables, exist=False, master=master, remote=remote) as (attached, which):
-        from pennon.spark import jobs as run
-
-        results = run.migrate(attached, which, dry_run=dry_run)
-        return show_result(session, "migrate", results, ["location", "rows", "seconds"], dry_run=dry_run)
-
-
-@command(app, "purge", examples=["pennon jobs purge --dry-run"], spark=True)
-def purge(
-    session: Session,
-    tables: Tables = None,
-    *,
-    before: Annotated[
-        datetime | None,
-        typer.Option("--before", help="Only tables that are due and were dropped before this time (UTC)."),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also purge tables that are not due yet or are protected.")
-    ] = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    master: Master = None,
-    remote: Remote = None,
-) -> ExitCode:
-    """Delete dropped tables permanently."""
-    if not dry_run:
-        require_consent("Delete dropped tables permanently?", yes=yes)
-    with open_lake(session, "purge", tables, exist=False, master=master, remote=remote) as (attached, which):
-        from pennon.spark import jobs as run
-
-        moment = None if before is None else before.replace(tzinfo=before.tzinfo or timezone.utc)
-        results = run.purge(attached, which, deleted_before=moment, force=force, dry_run=dry_run)
-        return show_result(session, "purge", results, ["files_removed", "bytes_removed", "seconds"], dry_run=dry_run)

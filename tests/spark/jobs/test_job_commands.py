@@ -35,7 +35,7 @@ RESULTS = JobResults(
         (["backfill", "t", "--from", "x.parquet"], 2, "--on"),
         (["backfill", "t", "--set", "nothing"], 2, "KEY=VALUE"),
         (["cleanup"], 6, "--yes"),
-        (["purge"], 6, "--yes"),
+        (["purge"], 2, "No such command 'purge'"),
         (["verify", "--remove-orphans"], 6, "--yes"),
         (["compact", "--deletions", "2"], 2, "deletions"),
         (["stats", "--master", "local", "--remote", "local"], 2, "exclude"),
@@ -53,11 +53,14 @@ def test_bad_input_fails_before_spark_starts(capsys, tmp_path, arguments, code, 
     ("arguments", "code", "text"),
     [
         (["compact", "nope"], 3, "There is no table or namespace 'nope'"),
+        (["compact", "clocks"], 3, "There is no table or namespace 'clocks'; did you mean 'clicks'?"),
         (["stats", "web.["], 2, "a '[' has no ']'"),
         (["index", "nope", "--column", "k", "--type", "none"], 2, "Unknown kind of index 'none'"),
     ],
 )
 def test_missing_tables_and_bad_patterns_fail_before_spark_starts(capsys, tmp_path, arguments, code, text):
+    with connect("dir", {"root": str(tmp_path)}) as catalog:
+        create_table(catalog, "clicks")
     assert run(["--root", str(tmp_path), "jobs", *arguments]) == code
     error = capsys.readouterr().err
     assert text in error

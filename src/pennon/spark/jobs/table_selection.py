@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lance_namespace_urllib3_client.models.namespace_exists_request import NamespaceExistsRequest
 
-from pennon.catalog_pages import has_table, iterate_all_tables
+from pennon.catalog_pages import has_table, iterate_all_tables, suggest_similar
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, quote_identifier
 from pennon.table_patterns import TablePattern, is_pattern
@@ -61,12 +61,14 @@ def require_existing(catalog: Client, which: TableSelector) -> None:
         return
     if isinstance(selector, SingleTable):
         if not has_table(catalog, selector.identifier):
-            raise TableNotFoundError(f"There is no table '{quote_identifier(selector.identifier)}'")
+            similar = suggest_similar(catalog, selector.identifier)
+            raise TableNotFoundError(f"There is no table '{quote_identifier(selector.identifier)}'{similar}")
     elif not has_table(catalog, selector):
         try:
             catalog.namespace_exists(NamespaceExistsRequest(id=list(selector)))
         except NamespaceNotFoundError as error:
-            raise TableNotFoundError(f"There is no table or namespace '{quote_identifier(selector)}'") from error
+            shown = f"'{quote_identifier(selector)}'{suggest_similar(catalog, selector)}"
+            raise TableNotFoundError(f"There is no table or namespace {shown}") from error
 
 
 def is_selected(identifier: Identifier, which: TableSelector) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from pennon.catalog_pages import has_table
+from pennon.catalog_pages import has_table, suggest_similar
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
@@ -114,7 +114,8 @@ def resolve_reads(
         if name in used and source.table is not None:
             identifier = parse_table_name(source.table)
             if _find_table(address, "", identifier) is None:
-                missing = TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+                similar = suggest_similar(address.connect(), identifier)
+                missing = TableNotFoundError(f"Table not found: {format_identifier(identifier)}{similar}")
                 report(("sources", name, "table"), missing)
                 continue
             moments[name] = (identifier, VersionOptions(source.version, source.tag, source.branch, source.as_of))

@@ -35,11 +35,13 @@ def run(
     text: str,
     plan: Planner,
     scan_of: Callable[[TableRead], Scan | DataFrame],
+    suggest: Callable[[str], str] = lambda _: "",
 ) -> DataFrame:
     """Return the result of a query.
 
-    `scan_of` returns the rows of a read. A query that Spark rejects reads whole tables the second time: then it either
-    runs, or the error is about the columns and tables of the query.
+    `scan_of` returns the rows of a read, and `suggest` the end of the message about a missing table. A query that Spark
+    rejects reads whole tables the second time: then it either runs, or the error is about the columns and tables of
+    the query.
 
     Raises InvalidInputError for bad syntax and TableNotFoundError for a missing table. Other errors stay Spark's.
     """
@@ -53,12 +55,12 @@ def run(
         return _evaluate(spark, planned, scan_of)
     except AnalysisException as error:
         if not planned.reads or planned.whole is not None:
-            raise _translate(spark, error, text, planned) from error
+            raise _translate(spark, error, text, planned, suggest) from error
     whole = plan(analyse=False)
     try:
         return _evaluate(spark, whole, scan_of)
     except AnalysisException as error:
-        raise _translate(spark, error, text, whole) from error
+        raise _translate(spark, error, text, whole, suggest) from error
 
 
 def _evaluate(spark: SparkSession, plan: QueryPlan, scan_of: Callable[[TableRead], Scan | DataFrame]) -> DataFrame:
@@ -87,7 +89,7 @@ def read_rows(
     return scanning.to_dataframe(spark, rows, partials=read.partials, joined=joined)
 
 
-def _translate(spark: SparkSession, error: Any, text: str, plan: QueryPlan) -> Exception:
+def _translate(spark: SparkSession, error: Any, text: str, plan: QueryPlan, suggest: Callable[[str], str]) -> Exception:
     """Return an error about the query as it was written, not about the text that Spark got."""
     from pyspark.errors import AnalysisException, ParseException
 
@@ -100,7 +102,7 @@ def _translate(spark: SparkSession, error: Any, text: str, plan: QueryPlan) -> E
     if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
         parameters = error.getMessageParameters() or {}
         name = re.sub(r"`(\w+)`", r"\1", parameters.get("relationName", message))
-        return TableNotFoundError(f"Neither the lake nor Spark has the table {name}{position}")
+        return TableNotFoundError(f"Neither the lake nor Spark has the table {name}{position}{suggest(name)}")
     return AnalysisException(message + position, error.getCondition(), error.getMessageParameters())
 
 

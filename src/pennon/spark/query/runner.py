@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+from pennon.catalog_pages import suggest_similar
 from pennon.errors import (
     InvalidInputError,
     TableBranchNotFoundError,
     TableTagNotFoundError,
     UnsupportedOperationError,
 )
+from pennon.identifiers import parse_identifier
 from pennon.spark.query import execute, search
 from pennon.spark.query.plan import QueryPlan, TableRead, plan_query
 from pennon.spark.query.references import QueryTable, TimeTravel
@@ -50,7 +52,17 @@ class QueryRunner:
 
     def run_query(self, text: str) -> DataFrame:
         """Run a query, or another statement of Spark that reads tables of the catalog."""
-        return execute.run(self._lake.spark, text, lambda analyse: self.plan(text, analyse=analyse), self.scan)
+        return execute.run(
+            self._lake.spark, text, lambda analyse: self.plan(text, analyse=analyse), self.scan, self._suggest
+        )
+
+    def _suggest(self, name: str) -> str:
+        """Return a question with similar names of tables, or an empty string."""
+        try:
+            identifier = parse_identifier(name)
+        except InvalidInputError:
+            return ""
+        return suggest_similar(self._lake.catalog, identifier[1:] if identifier[0] == self._lake.name else identifier)
 
     def plan(self, text: str, *, analyse: bool = True) -> QueryPlan:
         """Plan a query on table versions that were all current at one moment.
