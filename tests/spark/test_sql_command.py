@@ -77,8 +77,7 @@ def test_the_first_failing_statement_ends_the_command_with_its_exit_code(sql, ca
         assert (code, rows, error.count("\n")) == (expected, [], 1)
         assert "== SQL" not in error
         assert "Traceback" not in error
-    for name in ("web.click", "lake.web.click"):
-        assert sql(f"SELECT * FROM {name}")[2].endswith("; did you mean 'web.clicks'?\n")
+    assert sql("SELECT * FROM web.click")[2].endswith("; did you mean 'web.clicks'?\n")
 
 
 def test_other_implementations(sql, catalog, tmp_path):

@@ -59,10 +59,9 @@ class QueryRunner:
     def _suggest(self, name: str) -> str:
         """Return a question with similar names of tables, or an empty string."""
         try:
-            identifier = parse_identifier(name)
+            return suggest_similar(self._lake.catalog, parse_identifier(name))
         except InvalidInputError:
             return ""
-        return suggest_similar(self._lake.catalog, identifier[1:] if identifier[0] == self._lake.name else identifier)
 
     def plan(self, text: str, *, analyse: bool = True) -> QueryPlan:
         """Plan a query on table versions that were all current at one moment.
