@@ -137,3 +137,17 @@ def test_interrupt_ends_cleanly(lake):
         assert screen.end() in {0, 130}
     assert "Traceback" not in screen.seen
     assert sorted(path.name for path in lake.iterdir()) == before
+
+
+def test_secrets_in_messages_are_hidden(pennon, lake):
+    secret = "hunter2hunter2"
+    marker = lake / "bad.deleted"
+    marker.write_text('{"state": "' + secret + '"' + " " * 60 + "}")
+    (lake / "bad.lance").mkdir()
+    (lake / "bad.lance" / "x").write_text("x")
+    problems = [
+        one["problem"]
+        for one in pennon("doctor", "-p", "storage.secret_access_key=" + secret, root=lake).json["findings"]
+    ]
+    assert any("***" in one for one in problems)
+    assert not any(secret in one for one in problems)

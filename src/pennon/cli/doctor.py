@@ -61,9 +61,24 @@ def doctor(
             status.show(f"{title} ({len(done)} of {checks})")
 
         with translate_failures("doctor"):
-            report = lake.doctor(fix=fix, deep=deep, probe=not no_probe, progress=report_check)
+            found = lake.doctor(fix=fix, deep=deep, probe=not no_probe, progress=report_check)
+        report = _hide_secrets(found, session)
     session.output.show(_make_document(report), lambda: _make_view(report))
     return ExitCode.DONE if report.is_healthy else ExitCode.CHECKS_FAILED
+
+
+def _hide_secrets(report: "DoctorReport", session: Session) -> "DoctorReport":
+    """Return a report without secrets: messages of stores and servers are in findings."""
+    from pennon.cli.secrets import scrub
+
+    def hide(findings: "list[Finding]") -> "list[Finding]":
+        return [dataclasses.replace(one, problem=scrub(one.problem, session.hidden)) for one in findings]
+
+    checks = [
+        dataclasses.replace(check, findings=hide(check.findings), repaired=hide(check.repaired))
+        for check in report.checks
+    ]
+    return dataclasses.replace(report, checks=checks)
 
 
 def _make_document(report: "DoctorReport") -> dict[str, Any]:
