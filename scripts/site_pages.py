@@ -1,12 +1,13 @@
 """Pages of the documentation site that are made from other files while mkdocs builds it: mkdocs calls this as a hook.
 
 `contributing.md` and `changelog.md` come from the top of the repository, `reference/commands.md` from the command
-line, `reference/rest-routes.md` from the OpenAPI files of the server. The records of decisions are added to the
-navigation.
+line, `reference/rest-routes.md` from the OpenAPI files of the server, `notebooks/*.md` from notebooks. The records of
+decisions are added to the navigation.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/rest-routes.md": route_page(),
         "reference/lance-namespace-openapi.yaml": LANCE_OPENAPI.read_text(encoding="utf-8"),
     }
+    for notebook in sorted((Path(config.docs_dir) / "notebooks").glob("*.ipynb")):
+        pages[f"notebooks/{notebook.stem}.md"] = notebook_page(notebook)
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
@@ -90,6 +93,17 @@ def route_page() -> str:
                     summary = route.get("summary") or route.get("description", "").strip().split("\n")[0]
                     lines.append(f"| `{method.upper()} {path}` | {route['operationId']} | {_cell(summary)} |")
     return "\n".join(lines) + "\n"
+
+
+def notebook_page(notebook: Path) -> str:
+    """Return a notebook as a page, with a link to the notebook below its title."""
+    parts = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+    title, _, rest = parts[0].partition("\n")
+    link = f"[Download this notebook]({notebook.name}), and run it in an empty directory."
+    return "\n\n".join([title, link, rest.strip(), *parts[1:]]) + "\n"
 
 
 def _decisions(docs: Path) -> list[str]:

@@ -56,6 +56,12 @@ def _literal(comment: str) -> Any:
         return _NOTHING
 
 
+def literal_comments(code: str) -> dict[int, Any]:
+    """Return the values of comments that are literals, by their lines."""
+    values = {line: _literal(comment) for line, comment in _comments(code).items()}
+    return {line: value for line, value in values.items() if value is not _NOTHING}
+
+
 def _serve() -> None:
     """Run the blocks that come in, each a line of JSON, and answer each with what it shows or how it failed."""
     names: dict[str, Any] = {}
