@@ -73,7 +73,9 @@ def test_lost_response_to_a_commit_that_succeeded_is_a_success(clients, s3_root,
     create = type(store).create
 
     def lose_response(self, path, body):
-        create(self, path, body)
+        created = create(self, path, body)
+        if self is not store:
+            return created
         monkeypatch.undo()
         raise ServiceUnavailableError("the response is lost")
 
@@ -88,12 +90,17 @@ def test_failed_commit_whose_version_is_absent_raises_and_changes_nothing(
     clients, s3_root, open_namespace, monkeypatch
 ):
     first, _ = clients
+    store = first._catalog.store
+    create = type(store).create
 
     def fail(self, path, body):
+        # Clients of other tests in this process may still do their upkeep.
+        if self is not store:
+            return create(self, path, body)
         monkeypatch.undo()
         raise ServiceUnavailableError("no answer")
 
-    monkeypatch.setattr(type(first._catalog.store), "create", fail)
+    monkeypatch.setattr(type(store), "create", fail)
     with pytest.raises(ServiceUnavailableError):
         create_namespace(first, "x")
 
