@@ -30,10 +30,10 @@ tour: setup ## the catalog alone, without Spark, in ./demo-output
 quick: setup ## the fast tests, without Spark and servers: less than a minute
 	$(PYTHON_ENV)/python -m pytest -n 3 --dist worksteal -q -m 'not soak and not spark and not s3 and not interop and not concurrency' $(QUICK) $(ARGS)
 
-# Tests without Spark wait for disks and processes: three workers keep two cores busy.
-test: setup ## the tests, without the long ones: about 15 minutes on two cores
+# Tests without Spark wait for disks and processes: four workers keep two cores busy.
+test: setup ## the tests, without the long ones: less than 20 minutes on two cores
 	-@$(PYTHON_ENV)/python scripts/fetch-jars iceberg-open-api
-	$(PYTHON_ENV)/python -m pytest -n 3 --dist worksteal -m 'not soak and not spark' $(ARGS) $(OR_NONE)
+	$(PYTHON_ENV)/python -m pytest -n 4 --dist worksteal -m 'not soak and not spark' $(ARGS) $(OR_NONE)
 	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadfile -m 'spark and not soak' $(SPARKED) $(ARGS) $(OR_NONE)
 	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' -k 'not managed' $(CONNECTED) $(ARGS) $(OR_NONE)
 

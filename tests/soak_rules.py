@@ -72,6 +72,8 @@ RULES = [
     Rule("rest/test_contract_rest", ({"compatibility"}, {"local"}), "names of tables and of namespaces are sent alike"),
     Rule("iceberg/", ({"apache"}, {"storage"}), "our own server covers the same, without a download"),
     Rule("iceberg/test_contract_", ({"storage"},), "it does not depend on who manages versions"),
+    Rule("iceberg/test_contract_", ({"ministack"},), "other suites cover what it does differently"),
+    Rule("server/lance_protocol/test_contract_pylance", ({"nested"},), "root tables and others are served alike"),
     Rule("iceberg/test_object_store_", ({"storage"},), "the same"),
     Rule(
         "iceberg/test_suite_",

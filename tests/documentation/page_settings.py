@@ -70,6 +70,8 @@ class PageSettings:
 
     prepare: Callable[[PageRun], object] | None = None
     spark: bool = False
+    long: bool = False
+    """Whether only `make soak` runs it: its blocks start several programs on Spark, which other tests do as well."""
     before: Mapping[str, Callable[[PageRun], object]] = field(default_factory=dict)
     """What happens before the block that begins with this text."""
 
@@ -368,13 +370,13 @@ def _for_iceberg(run: PageRun) -> None:
 PAGES = {
     "README.md": PageSettings(spark=True, prepare=lambda run: run.names.update(spark=run.spark)),
     "docs/concepts/versions.md": PageSettings(_for_versions),
-    "docs/guides/command-line.md": PageSettings(_for_commands, spark=True),
-    "docs/guides/cookbook/operate.md": PageSettings(_for_operate, spark=True),
+    "docs/guides/command-line.md": PageSettings(_for_commands, spark=True, long=True),
+    "docs/guides/cookbook/operate.md": PageSettings(_for_operate, spark=True, long=True),
     "docs/guides/cookbook/stores.md": PageSettings(_for_stores),
     "docs/guides/deploy.md": PageSettings(_for_deploy),
     "docs/guides/doctor.md": PageSettings(_for_doctor),
     "docs/guides/iceberg.md": PageSettings(_for_iceberg, spark=True),
-    "docs/guides/jobs.md": PageSettings(_for_jobs, spark=True),
+    "docs/guides/jobs.md": PageSettings(_for_jobs, spark=True, long=True),
     "docs/guides/pipelines.md": PageSettings(_for_pipelines, spark=True),
     "docs/guides/rest.md": PageSettings(
         _for_rest, spark=True, before={"from pennon.spark import attach": _frame_for_rest}
@@ -399,7 +401,12 @@ PAGES = {
             "CREATE INDEX by_id ON prod.docs": lambda run: _create_docs(run, 16),
         },
     ),
-    "docs/guides/streaming.md": PageSettings(_for_streaming, spark=True),
+    "docs/guides/streaming.md": PageSettings(
+        # Both streams would create the table at the same time.
+        _for_streaming,
+        spark=True,
+        before={"from pennon.spark.streaming import merge_batches": _finish_streams},
+    ),
     "docs/migration/iceberg.md": PageSettings(_for_migration_from_iceberg),
     "docs/migration/lance-spark.md": PageSettings(_for_migration_from_lance_spark),
     "docs/reference/rest.md": PageSettings(start_server),

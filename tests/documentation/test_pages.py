@@ -20,6 +20,7 @@ ALL_PAGES = ["README.md", *(page for page in FOUND if not page.startswith("docs/
 BLOCKS = {page: [one for one in read_blocks(page) if one.language not in NOT_CODE] for page in ALL_PAGES}
 WITH_BLOCKS = [page for page in ALL_PAGES if BLOCKS[page] and page not in OWN_TEST]
 ON_SPARK = [page for page in WITH_BLOCKS if find_settings(page).spark]
+SPARK_CASES = [pytest.param(one, marks=[pytest.mark.soak] if find_settings(one).long else []) for one in ON_SPARK]
 
 
 def reason_not_to_run(block):
@@ -52,7 +53,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     follow(page, tmp_path)
 
 
-@pytest.mark.parametrize("page", ON_SPARK)
+@pytest.mark.parametrize("page", SPARK_CASES)
 def test_blocks_run_on_spark(page, tmp_path, monkeypatch, spark):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
