@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from pyspark.sql import SparkSession
     from typing_extensions import Self
 
     from tests.documentation.code_blocks import CodeBlock
@@ -45,6 +46,13 @@ REST_OF_A_PIPELINE = {
     "sources": "sources:\n  rows: {table: part.rows}\n",
     "targets": "targets:\n  - {table: part.copy, from: rows}\n",
 }
+
+
+def _drop_temporary_views(spark: SparkSession) -> None:
+    """Drop the views that a page created: other tests share the session."""
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
 
 
 class PageRun:
@@ -66,6 +74,8 @@ class PageRun:
         }
         self.variables = {"PENNON_SERVE_PORT": port}
         self.opened = ExitStack()
+        if spark is not None:
+            self.opened.callback(_drop_temporary_views, spark)
         self._reader: Reader | None = None
         self._duckdb: duckdb.DuckDBPyConnection | None = None
 

@@ -377,7 +377,7 @@ PAGES = {
     "docs/guides/doctor.md": PageSettings(_for_doctor),
     "docs/guides/iceberg.md": PageSettings(_for_iceberg, spark=True),
     "docs/guides/jobs.md": PageSettings(_for_jobs, spark=True, long=True),
-    "docs/guides/pipelines.md": PageSettings(_for_pipelines, spark=True),
+    "docs/guides/pipelines.md": PageSettings(_for_pipelines, spark=True, long=True),
     "docs/guides/rest.md": PageSettings(
         _for_rest, spark=True, before={"from pennon.spark import attach": _frame_for_rest}
     ),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.status_line import show_status
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     import pyarrow as pa
 
     from pennon.cli.sql_results import ResultWriter
@@ -42,11 +40,10 @@ class StatementRunner:
         """
         started = time.monotonic()
         with show_status("Running"):
-            future = self._thread.submit(self._compute, statement)
             try:
-                rows = future.result()
+                rows = self._thread.submit(self._compute, statement).result()
             except KeyboardInterrupt:
-                self._cancel(future)
+                self._cancel()
                 raise
         self._writer.write(rows, time.monotonic() - started)
 
@@ -64,17 +61,19 @@ class StatementRunner:
             # Spark adds the statement to a syntax error.
             raise InvalidInputError(str(error).partition("\n== SQL ==")[0].strip()) from error
 
-    def _cancel(self, future: Future[Any]) -> None:
+    def _cancel(self) -> None:
         """Cancel the jobs of a statement until it ends: it may submit another one after the first was cancelled."""
         from pennon.spark.session_settings import classic_context
 
         context = classic_context(self.lake.spark)
-        while not future.done():
+        # The thread makes this call after the statement, whose own future an early Ctrl-C keeps from being returned.
+        ended = self._thread.submit(lambda: None)
+        while not ended.done():
             if context is None:
                 self.lake.spark.interruptAll()
             else:
                 context.cancelAllJobs()
-            wait([future], _CANCEL_AGAIN_SECONDS)
+            wait([ended], _CANCEL_AGAIN_SECONDS)
 
 
 def _translate(error: Exception) -> CommandFailure:
