@@ -89,7 +89,7 @@ def test_other_implementations(sql, catalog, tmp_path):
             assert sql("SELECT max(id) AS last FROM web.clicks", where=where) == (0, [{"last": 3}], "")
 
 
-@pytest.mark.soak  # on a busy machine, cancelled tasks of Spark may keep the last statement waiting too long
+@pytest.mark.soak  # a known fault: on a busy machine, the statement after Ctrl-C may wait too long
 @pytest.mark.usefixtures("spark")  # only for the mark: the shell starts a session of its own
 def test_shell_on_a_terminal(catalog, tmp_path):
     state = tmp_path / "state"

@@ -209,7 +209,7 @@ def serve(
                     yield Note(f"{hidden:,} root tables are not served: in Iceberg, every table is in a namespace")
 
             logs.configure(as_json=log_format is LogFormat.JSON, requests=log_requests, secrets=session.hidden)
-            # Whoever reads the address may stop the server at once.
+            # A program that reads the address may stop the server at once.
             with served.capture_signals():
                 session.output.show(document, view)
                 sys.stdout.flush()

@@ -28,7 +28,7 @@ class Part(Generic[T]):
 def read_part(subject: str, read: Callable[[], T]) -> Part[T]:
     """Return what `read` returns, or the sentence that the subject cannot be read.
 
-    Errors of the request are raised, for example TableNotFoundError for a table that was dropped meanwhile.
+    Errors of the request are raised, for example TableNotFoundError for a table that was dropped before.
     """
     try:
         with translate_panics(subject):
